@@ -1,0 +1,1 @@
+"""The disk under the index: bytes, pages and files. It does not know rows, boxes or k."""
