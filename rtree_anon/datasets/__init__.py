@@ -28,6 +28,7 @@ class _Dataset(Protocol):
     """A module that makes the rows of one dataset."""
 
     SCHEMA: pa.Schema
+    FEW_VALUES: tuple[str, ...]
 
     def chunk(self, draws: Draws, first_row: int) -> list[Any]:
         """The columns of `draws.n_rows` rows, of which the first is row number `first_row` of the table."""
@@ -57,6 +58,11 @@ def schema(name: str) -> pa.Schema:
     if name not in _DATASETS:
         raise UsageError(f"There is no dataset called {name!r}. Choose one of: {', '.join(NAMES)}.")
     return _DATASETS[name].SCHEMA
+
+
+def columns_of_few_values(name: str) -> tuple[str, ...]:
+    """The columns for which a dictionary of their values is short, so that files do well to store one."""
+    return _DATASETS[name].FEW_VALUES
 
 
 def _validate(name: str, rows: int, seed: int, batch_rows: int) -> None:

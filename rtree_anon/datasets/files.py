@@ -11,17 +11,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from rtree_anon.datasets import DEFAULT_BATCH_ROWS, batches, schema
+from rtree_anon.datasets import DEFAULT_BATCH_ROWS, batches, columns_of_few_values, schema
 from rtree_anon.errors import UsageError
 
-_WRITERS: dict[str, Callable[[Path, pa.Schema], Any]] = {
-    ".parquet": lambda path, columns: pyarrow.parquet.ParquetWriter(path, columns, compression="zstd"),
-    ".csv": lambda path, columns: pyarrow.csv.CSVWriter(path, columns),
-}
+
+def _parquet_writer(path: Path, name: str) -> Any:
+    # A dictionary tried on a column of many values made writing three times slower and the file a quarter larger.
+    dictionaries = list(columns_of_few_values(name))
+    return pyarrow.parquet.ParquetWriter(path, schema(name), compression="zstd", use_dictionary=dictionaries)
+
+
+def _csv_writer(path: Path, name: str) -> Any:
+    return pyarrow.csv.CSVWriter(path, schema(name))
+
+
+_WRITERS: dict[str, Callable[[Path, str], Any]] = {".parquet": _parquet_writer, ".csv": _csv_writer}
 
 
 def write(
@@ -48,7 +55,7 @@ def write(
     stream = batches(name, rows, seed, batch_rows)  # validates its arguments before any file is made
     partial = target.with_name(f".{target.stem}.{os.getpid()}.partial{target.suffix}")
     try:
-        with _WRITERS[target.suffix](partial, schema(name)) as writer:
+        with _WRITERS[target.suffix](partial, name) as writer:
             for batch in stream:
                 writer.write_batch(batch)
                 on_progress(batch.num_rows)

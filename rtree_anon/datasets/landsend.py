@@ -1,8 +1,8 @@
 """Sales of a mail-order house, in the published shape of the Lands End table, which itself is not public.
 
 Distinct values per column as in Figure 9 of the Incognito paper (31953, 320, 2, 1509, 346, 1, 1412, 2; all of them
-occur in a table of the original's 4,591,581 rows). Skewed: few zipcodes, styles and days of the year make most of the sales.
-Correlated: a style has its price (less on sale) and its usual buyers, and cost follows price. Amounts are in cents.
+occur in a table of the original's 4,591,581 rows). Skewed: few zipcodes, styles and days of the year make most of the
+sales. Correlated: a style has its price (less on sale) and its usual buyers; cost follows price. Amounts are in cents.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         ("shipment", pa.string()),
     ]
 )
+FEW_VALUES = tuple(SCHEMA.names)
 N_ZIPCODES, N_DATES, N_STYLES, N_PRICES, N_COSTS = 31_953, 320, 1_509, 346, 1_412
 PUBLISHED_ROWS = 4_591_581
 
@@ -98,7 +99,7 @@ def _styles() -> NDArray[np.int32]:
 
 @cache
 def _style_traits() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Per style: the step of its usual price (popular ones tend to be cheap) and the share of women among its buyers."""
+    """Per style: the step of its usual price (popular ones tend to be cheap), and the share of women that buy it."""
     popularity = np.arange(N_STYLES) + 0.8 * _fixed_order(N_STYLES, purpose=2)
     rank_by_price = np.argsort(np.argsort(popularity, kind="stable"), kind="stable")
     usual_price = rank_by_price * N_PRICES // N_STYLES

@@ -30,6 +30,7 @@ SCHEMA = pa.schema(
         ("diagnosis", pa.string()),
     ]
 )
+FEW_VALUES = tuple(name for name in SCHEMA.names if name not in ("visit_id", "patient_id"))
 # The last day of a year: whoever was born in year y, on whatever day, is exactly REFERENCE_YEAR - y years old.
 REFERENCE_YEAR = 2025
 REFERENCE_DATE = np.datetime64(f"{REFERENCE_YEAR}-12-31", "D")
