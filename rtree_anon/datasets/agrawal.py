@@ -16,7 +16,7 @@ from rtree_anon.datasets.draws import Draws
 
 COLUMNS = ("salary", "commission", "age", "elevel", "car", "zipcode", "hvalue", "hyears", "loan")
 SCHEMA = pa.schema([pa.field(name, pa.int32()) for name in COLUMNS])
-FEW_VALUES = ("age", "elevel", "car", "zipcode", "hyears")
+FEW_VALUES: tuple[str, ...] = ("age", "elevel", "car", "zipcode", "hyears")
 _NO_COMMISSION_FROM = 75_000
 
 
