@@ -1,0 +1,92 @@
+"""Thresholds that a table is held against, and the sentences that say where it stays below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from rtree_anon.errors import UsageError
+
+if TYPE_CHECKING:
+    from rtree_anon.checking.report import Report
+    from rtree_anon.checking.sensitive import SensitiveReport
+
+_ROUNDING = 1e-9  # relative: three equal shares have entropy l = 3, whatever the last bit of exp and log says
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirements:
+    """What is asked of a table; None asks nothing. With an identity column, k counts people instead of rows."""
+
+    k: int | None = None
+    distinct_l: int | None = None
+    entropy_l: float | None = None
+    recursive: tuple[float, int] | None = None  # (c, l)
+    t: float | None = None
+    t_ordered: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    individual_alpha: float | None = None  # Definition 4 of the identity-reserved models: share of one person's rows
+
+    def shortfalls(self, report: Report) -> list[str]:
+        """One sentence per threshold that is not reached."""
+        self._demand_columns(report)
+        found = list(self._groups(report))
+        for column in report.sensitive.values():
+            found.extend(self._values(column))
+        return found
+
+    def _demand_columns(self, report: Report) -> None:
+        about_people = ("k", "individual_alpha")
+        about_values = [
+            f.name for f in fields(self) if f.name not in about_people and getattr(self, f.name) is not None
+        ]
+        if about_values and not report.sensitive:
+            raise UsageError(f"{about_values[0]} is about sensitive columns; name at least one.")
+        if self.individual_alpha is not None and report.identity is None:
+            raise UsageError("individual_alpha is about the rows of one person; name the identity column.")
+
+    def _groups(self, report: Report) -> Iterator[str]:
+        if self.k is not None:
+            smallest = report.k if report.individuals is None else report.individuals
+            if smallest < self.k:
+                n_groups, n_rows = len(report.groups_below(self.k)), len(report.rows_below(self.k))
+                what = "rows" if report.individuals is None else "people"
+                yield (
+                    f"k = {self.k} was asked for, but {n_groups:,} of {report.n_groups:,} groups have fewer {what} "
+                    f"(the smallest {smallest}); {n_rows:,} rows are in them."
+                )
+        if (
+            self.individual_alpha is not None
+            and report.identity
+            and _over(report.identity.alpha, self.individual_alpha)
+        ):
+            yield f"One person has {report.identity.alpha:.6g} of a group's rows, more than {self.individual_alpha:g}."
+
+    def _values(self, column: SensitiveReport) -> Iterator[str]:
+        if self.distinct_l is not None and column.distinct_l < self.distinct_l:
+            n_short = int((column.distinct_per_group < self.distinct_l).sum())
+            yield (
+                f"{column.name}: {self.distinct_l} distinct values were asked for, but {n_short:,} groups have fewer "
+                f"(the fewest {column.distinct_l})."
+            )
+        if self.entropy_l is not None and _over(self.entropy_l, column.entropy_l):
+            yield f"{column.name}: entropy l is {column.entropy_l:.6g}, below {self.entropy_l:g}."
+        if self.recursive is not None:
+            c, ell = self.recursive
+            found = column.recursive_c(ell)
+            if found >= c:
+                yield f"{column.name}: not recursive ({c:g},{ell})-diverse; c would have to be above {found:.6g}."
+        for what, found, most in (
+            ("t (equal distance)", column.t, self.t),
+            ("t (ordered distance)", column.t_ordered, self.t_ordered),
+            ("alpha (share of one value)", column.alpha, self.alpha),
+            ("beta", column.beta, self.beta),
+        ):
+            if most is not None and _over(found, most):
+                yield f"{column.name}: {what} is {found:.6g}, above {most:g}."
+
+
+def _over(figure: float, limit: float) -> bool:
+    return figure > limit + _ROUNDING * max(abs(figure), abs(limit))

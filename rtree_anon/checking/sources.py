@@ -1,0 +1,117 @@
+"""Reading the table that is to be checked: only the columns that are asked for, values exactly as they are written.
+
+Text files are read as text and never converted: `01` and `1` are different values of a quasi-identifier, as they are to
+everybody who reads the file. An empty field is missing; a quoted empty field is an empty text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+
+from rtree_anon.errors import InputError, SchemaError, UsageError
+
+_DELIMITERS = (",", ";", "\t", "|")
+_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
+
+ChooseColumns = Callable[[Sequence[str]], Sequence[str]]
+
+
+def read_columns(table: Any, choose: ChooseColumns) -> pa.Table:
+    """The columns of `table` that `choose` picks from its column names.
+
+    `table` is a path (Parquet, CSV, Arrow IPC), an Arrow table, batch or stream, a pandas or polars frame, or anything
+    else that speaks the Arrow C stream interface or has a method `to_arrow`.
+    """
+    if isinstance(table, str | os.PathLike):
+        return _read_path(Path(table), choose)
+    try:
+        return _read_object(table, choose)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"The frame cannot be read as columns of one type each: {error}") from error
+
+
+def _read_object(table: Any, choose: ChooseColumns) -> pa.Table:
+    if type(table).__module__.partition(".")[0] == "pandas":  # chosen before conversion: others may hold anything
+        names = [str(name) for name in table.columns]
+        positions = [names.index(name) for name in _chosen(names, choose)]
+        return pa.Table.from_pandas(table.iloc[:, positions], preserve_index=False)
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    elif isinstance(table, pa.RecordBatchReader):
+        table = table.read_all()
+    elif not isinstance(table, pa.Table):
+        if hasattr(table, "__arrow_c_stream__"):
+            table = pa.table(table)
+        elif hasattr(table, "to_arrow"):
+            table = table.to_arrow()
+        else:
+            raise UsageError(
+                f"Cannot check a {type(table).__name__}. Give a file name or an Arrow, pandas or polars frame."
+            )
+    return table.select(_chosen(table.column_names, choose))
+
+
+def _read_path(path: Path, choose: ChooseColumns) -> pa.Table:
+    if not path.is_file():
+        what = "is a directory, not a table; name one of its files" if path.is_dir() else "does not exist"
+        raise UsageError(f"{path} {what}.")
+    name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
+    readers = {".parquet": _read_parquet, ".arrow": _read_ipc, ".feather": _read_ipc, ".ipc": _read_ipc}
+    reader = readers.get(Path(name).suffix, _read_csv)
+    try:
+        return reader(path, choose)
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"cannot be read: {error}", source=str(path)) from error
+
+
+def _read_parquet(path: Path, choose: ChooseColumns) -> pa.Table:
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return file.read(columns=list(_chosen(file.schema_arrow.names, choose)))
+
+
+def _read_ipc(path: Path, choose: ChooseColumns) -> pa.Table:
+    table = pyarrow.feather.read_table(path)
+    return table.select(_chosen(table.column_names, choose))
+
+
+def _read_csv(path: Path, choose: ChooseColumns) -> pa.Table:
+    delimiter = _delimiter(path)
+    with pyarrow.csv.open_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter)) as stream:
+        names = stream.schema.names
+    chosen = _chosen(names, choose)
+    return pyarrow.csv.read_csv(
+        path,
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            include_columns=chosen,
+            column_types=dict.fromkeys(chosen, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _delimiter(path: Path) -> str:
+    """The first of the usual delimiters that the header has: other tools write semicolons or tabs."""
+    with pa.input_stream(path, compression="detect") as stream:
+        header = stream.read(1 << 16).decode("utf-8", errors="replace").partition("\n")[0]
+    return next((delimiter for delimiter in _DELIMITERS if delimiter in header), _DELIMITERS[0])
+
+
+def _chosen(names: Sequence[str], choose: ChooseColumns) -> list[str]:
+    chosen = list(dict.fromkeys(choose(names)))
+    for name in chosen:
+        if names.count(name) > 1:
+            raise SchemaError(
+                f"There are {names.count(name)} columns called {name!r}; rename them, so that one is meant."
+            )
+    return chosen
