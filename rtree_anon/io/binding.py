@@ -1,0 +1,213 @@
+"""Binding: from what a user said about an attribute and from the data to a coding that is fixed for good.
+
+A binder folds over the batches of a column (smallest and largest value, digits that are needed, distinct categories)
+and then gives the bound attribute. What the attribute already knows is kept: a domain only grows, a coding that is
+already fixed does not change, and a category that is not listed is an error unless the attribute allows new ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rtree_anon.errors import InputError, SchemaError
+from rtree_anon.io.cells import CellError, Origin, located, shown
+from rtree_anon.io.coding import category_values, encoded_categories
+from rtree_anon.io.conforming import conform
+from rtree_anon.io.domains import domain_units, unit_limits, unit_to_value
+from rtree_anon.io.types import accepts, plain_type, type_from_text, type_text
+from rtree_anon.io.values import needed_decimals, to_floats, to_units
+from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Timestamp
+
+_DEFAULT_TYPES = {Numeric: "int64", Date: "date32", Timestamp: "timestamp[us]", Boolean: "bool", Categorical: "string"}
+
+
+class Binder(Protocol):
+    """Learns what an attribute's coding needs from one batch after the other."""
+
+    has_missing: bool
+
+    def observe(self, column: pa.Array, origin: Origin) -> None: ...
+
+    def finish(self) -> Attribute: ...
+
+
+def make_binder(attribute: Attribute, column_type: pa.DataType, source: str) -> Binder:
+    """The binder of an attribute for a column that comes as `column_type`."""
+    own = _own_type(attribute, column_type, source)
+    if isinstance(attribute, Categorical):
+        return CategoryBinder(attribute, own)
+    if isinstance(attribute, Numeric) and pa.types.is_floating(own):
+        return FloatBinder(attribute, own)
+    return LinearBinder(attribute, own)
+
+
+class LinearBinder:
+    """Smallest and largest unit."""
+
+    def __init__(self, attribute: Attribute, own_type: pa.DataType) -> None:
+        self.attribute, self.own_type = attribute, own_type
+        self.has_missing = False
+        self.lo, self.hi = 1, 0
+        self.decimals: int | None = None
+        if isinstance(attribute, Numeric) and pa.types.is_decimal(own_type):
+            self.decimals = own_type.scale if attribute.decimals is None else attribute.decimals
+
+    def observe(self, column: pa.Array, origin: Origin) -> None:
+        with located(origin, self.attribute.name):
+            values = conform(column, self.own_type)
+            self.has_missing |= values.null_count > 0
+            if values.null_count == len(values):
+                return
+            try:
+                units, _ = to_units(values.drop_null(), self.decimals)
+            except CellError:
+                to_units(values, self.decimals)  # raises again, with the index among all rows
+                raise
+            lo, hi = int(units.min()), int(units.max())
+            limits = unit_limits(self.own_type)
+            if limits is not None and not limits[0] <= lo <= hi <= limits[1]:
+                index = int(np.argmax((units < limits[0]) | (units > limits[1])))
+                row = int(np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))[index])
+                raise CellError(row, "the date is outside the years 1 to 9999")
+        self.lo, self.hi = (min(lo, self.lo), max(hi, self.hi)) if self.lo <= self.hi else (lo, hi)
+
+    def finish(self) -> Attribute:
+        attribute = self.attribute
+        if isinstance(attribute, Boolean):
+            return replace(attribute, type=type_text(self.own_type))
+        assert not isinstance(attribute, Categorical)
+        known = replace(attribute, type=type_text(self.own_type))
+        if isinstance(known, Numeric):
+            known = replace(known, continuous=False, decimals=self.decimals)
+        lo, hi = _grown(domain_units(known, self.own_type), (self.lo, self.hi), attribute.grow)
+        if lo <= hi:
+            ends = [unit_to_value(unit, self.own_type, self.decimals) for unit in (lo, hi)]
+            known = replace(known, domain=(ends[0], ends[1]))
+        if isinstance(known, Date):
+            return known
+        return _with_code_range(known, lo, hi)
+
+
+class FloatBinder:
+    """Smallest and largest float, and the decimals that give every one of them back."""
+
+    def __init__(self, attribute: Numeric, own_type: pa.DataType) -> None:
+        self.attribute, self.own_type = attribute, own_type
+        self.has_missing = False
+        self.lo, self.hi = np.inf, -np.inf
+        self.fixed = attribute.bound or attribute.decimals is not None or attribute.continuous
+        self.decimals: int | None = None if attribute.continuous else attribute.decimals or 0
+
+    def observe(self, column: pa.Array, origin: Origin) -> None:
+        with located(origin, self.attribute.name):
+            values, mask = to_floats(conform(column, self.own_type))
+        if mask is not None:
+            self.has_missing = True
+            values = values[~mask]
+        if not len(values):
+            return
+        self.lo, self.hi = min(self.lo, float(values.min())), max(self.hi, float(values.max()))
+        if not self.fixed and self.decimals is not None:
+            self.decimals = needed_decimals(values, self.own_type, self.decimals)
+
+    def finish(self) -> Attribute:
+        known = replace(self.attribute, type=type_text(self.own_type))
+        domain = known.domain
+        if self.lo <= self.hi:
+            lo, hi = self.lo, self.hi
+            if domain is not None and known.grow:
+                lo, hi = min(lo, float(domain[0])), max(hi, float(domain[1]))
+            known = replace(known, domain=(lo, hi) if domain is None or known.grow else domain)
+        if self.decimals is None:
+            return replace(known, decimals=None, continuous=True, base=0, bits=64)
+        known = replace(known, decimals=self.decimals, continuous=False)
+        return _with_code_range(known, *domain_units(known, self.own_type))
+
+
+class CategoryBinder:
+    """Distinct values."""
+
+    def __init__(self, attribute: Categorical, own_type: pa.DataType) -> None:
+        self.attribute, self.own_type = attribute, own_type
+        self.has_missing = False
+        self.order = attribute.order
+        listed = attribute.values if attribute.values is not None else attribute.order
+        self.listed: tuple[str, ...] | None = listed
+        self.seen: pa.Array = pa.array(listed or (), pa.string()).cast(own_type)
+
+    def observe(self, column: pa.Array, origin: Origin) -> None:
+        name = self.attribute.name
+        with located(origin, name):
+            coded = encoded_categories(column)
+            if coded.type.ordered and self.listed is None:  # an ordered category type brings its own order
+                self.order = self.listed = tuple(coded.dictionary.cast(pa.string()).drop_null().to_pylist())
+                self.seen = category_values(coded.dictionary, self.own_type).drop_null()
+            values = category_values(coded.dictionary, self.own_type)
+            used = pc.unique(values.take(coded.indices.unique()))
+            self.has_missing |= coded.null_count > 0 or used.null_count > 0
+            new = used.filter(pc.invert(pc.is_in(used, value_set=self.seen))).drop_null()
+            if len(new) and self.listed is not None and not self.attribute.allow_new:
+                unknown = pc.is_in(values, value_set=new).to_numpy(zero_copy_only=False)
+                rows = coded.indices.fill_null(-1).to_numpy()
+                index = int(np.flatnonzero(np.append(unknown, False)[rows])[0])
+                text = shown(values[int(rows[index])].as_py())
+                advice = "add it to the schema, or let the attribute grow with allow_new=True"
+                raise CellError(index, f"the value {text} is not known to the schema; {advice}")
+        self.seen = pa.concat_arrays([self.seen, new])
+
+    def finish(self) -> Attribute:
+        attribute = replace(self.attribute, type=type_text(self.own_type), order=self.order)
+        if attribute.hierarchy is not None:
+            labels = self.seen.cast(pa.string()).to_pylist()
+            return replace(attribute, values=tuple(attribute.hierarchy.bind(labels).leaves))
+        n_listed = len(self.listed or ())
+        new = self.seen.slice(n_listed)
+        new = new.take(pc.sort_indices(new))
+        labels = pa.concat_arrays([self.seen.slice(0, n_listed), new]).cast(pa.string()).to_pylist()
+        return replace(attribute, values=tuple(labels))
+
+
+def _own_type(attribute: Attribute, column_type: pa.DataType, source: str) -> pa.DataType:
+    """The type that an attribute is bound to: the one it has, or the column's where it has none."""
+    plain = plain_type(column_type)
+    kind = type(attribute).__name__
+    if not accepts(attribute, plain):
+        problem = f"the column holds {type_text(plain)} values, which cannot be read as {kind}"
+        raise InputError(problem, source=source, column=attribute.name)
+    if attribute.type is not None:
+        own = type_from_text(attribute.type)
+        if not accepts(attribute, own) or (pa.types.is_string(own) and not isinstance(attribute, Categorical)):
+            raise SchemaError(f"attribute {attribute.name!r}: the type {attribute.type} does not fit {kind}")
+        return own
+    unfit = isinstance(attribute, Date) and not pa.types.is_date(plain)
+    unfit |= isinstance(attribute, Boolean) and not pa.types.is_boolean(plain)
+    unfit |= isinstance(attribute, Timestamp) and pa.types.is_date(plain)
+    unfit |= not isinstance(attribute, Categorical) and pa.types.is_string(plain)
+    return type_from_text(_DEFAULT_TYPES[type(attribute)]) if unfit or pa.types.is_null(plain) else plain
+
+
+def _grown(known: tuple[int, int], seen: tuple[int, int], grow: bool) -> tuple[int, int]:
+    if known[0] > known[1]:
+        return seen
+    if seen[0] > seen[1] or not grow:
+        return known
+    return min(known[0], seen[0]), max(known[1], seen[1])
+
+
+def _with_code_range(attribute: Numeric | Timestamp, lo: int, hi: int) -> Numeric | Timestamp:
+    """Chooses base and bits: plain 32 bits, 32 bits around the middle of the domain, or 64 bits likewise."""
+    if attribute.base is not None and attribute.bits is not None:
+        return attribute
+    for bits in (32, 64):
+        largest = 2 ** (bits - 1) - 1
+        middle = lo + (hi - lo) // 2
+        for base in (0, middle):
+            if lo > hi or -largest <= lo - base <= hi - base <= largest:
+                return replace(attribute, base=base if lo <= hi else 0, bits=bits)
+    problem = f"the values span more than 64 bits can tell apart (domain {attribute.domain})"
+    raise InputError(problem, column=attribute.name)

@@ -1,0 +1,60 @@
+"""Where a value stands, for errors that name it: file, row and column.
+
+Code that works on one array raises `CellError` with an index into that array; whoever knows where the array came from
+turns it into an `InputError` that names the file, the row (the first data row is row 1) and the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rtree_anon.errors import InputError
+
+
+class CellError(Exception):
+    """The value at `index` of the array at hand cannot be used."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        self.index, self.problem = index, problem
+        super().__init__(problem)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a batch came from: a printable name of its source, and the number of its first row there."""
+
+    name: str
+    first_row: int = 1
+
+
+@contextmanager
+def located(origin: Origin, column: str) -> Iterator[None]:
+    """Turns a `CellError` of this column into an `InputError`."""
+    try:
+        yield
+    except CellError as error:
+        row = origin.first_row + error.index
+        raise InputError(error.problem, source=origin.name, row=row, column=column) from None
+
+
+def first_failing(array: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
+    """The first index of an array that fails as a whole; halves it, so all tries together cost two whole ones."""
+    start, stop = 0, len(array)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if fails(array.slice(start, middle - start)):
+            stop = middle
+        else:
+            start = middle
+    return start
+
+
+def shown(value: Any) -> str:
+    """A value as it is printed in an error: quoted and not too long."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

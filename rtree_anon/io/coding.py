@@ -1,0 +1,306 @@
+"""Coders: one per quasi-identifier, Arrow column -> codes and codes -> Arrow array, exact both ways.
+
+A coder is made from a *bound* attribute (see `rtree_anon.schema.attributes`) and holds nothing else, so the same schema
+always gives the same codes, for a whole table as for a batch of a stream. A missing value is the smallest number of the
+matrix's type. `RowCoder` does all attributes of a batch and lays the codes out row by row.
+
+Axes (`rtree_anon.space`) measure what the codes mean: LINEAR and FLOAT for numbers and times, SET, SPAN and TREE for
+categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rtree_anon.errors import SchemaError
+from rtree_anon.io.cells import CellError, Origin, located, shown
+from rtree_anon.io.conforming import conform
+from rtree_anon.io.domains import domain_units
+from rtree_anon.io.types import decoded, plain_array, type_from_text
+from rtree_anon.io.values import bits_to_floats, float_bits, from_units, to_floats, to_units
+from rtree_anon.schema import Attribute, Categorical, Numeric, Schema, Timestamp
+from rtree_anon.space import MAX_SET_CATEGORIES, Axis, Kind, Space, missing_code
+
+Codes = NDArray[Any]
+_BLOCK_ROWS = 2048  # rows laid out at a time, so that their part of the matrix stays in cache (measured)
+
+
+class Coder(Protocol):
+    """One attribute's coding."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of the schema's domain; `has_missing` is not known to a coder and is False."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """The smallest matrix type that holds the codes: int32 or int64."""
+        ...
+
+    def encode(self, column: pa.Array, dtype: Any) -> Codes:
+        """Codes of a column, as an array of `dtype` (perhaps a view of Arrow's memory). Raises `CellError`."""
+        ...
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """The values of codes, in the attribute's own type."""
+        ...
+
+
+def make_coder(attribute: Attribute | str, weight: float = 1.0) -> Coder:
+    """The coder of a bound attribute."""
+    if isinstance(attribute, str) or not attribute.bound:
+        name = attribute if isinstance(attribute, str) else attribute.name
+        raise SchemaError(f"attribute {name!r} is not bound to data yet; use Schema.infer first")
+    if isinstance(attribute, Categorical):
+        return CategoryCoder(attribute, weight)
+    if isinstance(attribute, Numeric) and attribute.continuous:
+        return ContinuousCoder(attribute, weight)
+    return LinearCoder(attribute, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearCoder:
+    """Codes that are affine in the value: code = units - base."""
+
+    attribute: Attribute
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return self.attribute.name
+
+    @cached_property
+    def data_type(self) -> pa.DataType:
+        return type_from_text(self.attribute.type or "")
+
+    @property
+    def base(self) -> int:
+        base = self.attribute.base if isinstance(self.attribute, Numeric | Timestamp) else 0
+        return base or 0
+
+    @property
+    def decimals(self) -> int | None:
+        return self.attribute.decimals if isinstance(self.attribute, Numeric) else None
+
+    @cached_property
+    def dtype(self) -> Any:
+        bits = self.attribute.bits if isinstance(self.attribute, Numeric | Timestamp) else 32
+        return np.dtype(np.int64 if bits == 64 else np.int32)
+
+    @cached_property
+    def axis(self) -> Axis:
+        lo, hi = domain_units(self.attribute, self.data_type)
+        return Axis(self.name, Kind.LINEAR, lo - self.base, hi - self.base, self.weight)
+
+    def encode(self, column: pa.Array, dtype: Any) -> Codes:
+        units, mask = to_units(conform(column, self.data_type), self.decimals)
+        if mask is not None:
+            present = np.flatnonzero(~mask)
+            units = units.copy()
+            units[mask] = units[present[0]] if len(present) else 0
+            if not len(present):
+                return np.full(len(units), missing_code(dtype), dtype)
+        self._check(units)
+        if self.base == 0:
+            codes = units.astype(dtype, copy=mask is not None)
+        else:  # modulo 2**64, which is exact because the difference was checked to fit
+            wrapped = np.array(self.base & (2**64 - 1), np.uint64).view(np.int64)
+            codes = (units.astype(np.int64, copy=False) - wrapped).astype(dtype)
+        if mask is not None:
+            codes[mask] = missing_code(dtype)
+        return codes
+
+    def decode(self, codes: Codes) -> pa.Array:
+        mask = codes == missing_code(codes.dtype)
+        wrapped = np.array(self.base & (2**64 - 1), np.uint64).view(np.int64)
+        units = codes.astype(np.int64) + wrapped
+        units[mask] = 0
+        return from_units(units, mask if mask.any() else None, self.data_type, self.decimals)
+
+    def _check(self, units: Codes) -> None:
+        """Every unit has a code in this attribute's bits, and lies in the domain where that must not grow."""
+        if not len(units):
+            return
+        lo, hi = int(units.min()) - self.base, int(units.max()) - self.base
+        smallest, largest = missing_code(self.dtype) + 1, int(np.iinfo(self.dtype).max)
+        problem = "is outside the range of numbers that this schema can code; bind the schema to data that has it"
+        if not getattr(self.attribute, "grow", True) and self.axis.lo <= self.axis.hi:
+            smallest, largest = self.axis.lo, self.axis.hi
+            problem = f"is outside the domain {self.attribute.domain[0]} to {self.attribute.domain[1]}"  # type: ignore
+        if lo < smallest or hi > largest:
+            index = int(units.argmin() if lo < smallest else units.argmax())
+            value = from_units(units[index : index + 1].astype(np.int64), None, self.data_type, self.decimals)
+            raise CellError(index, f"{shown(value[0].as_py())} {problem}")
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousCoder:
+    """Floats by their bits, in order; always 64 bits wide."""
+
+    attribute: Numeric
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return self.attribute.name
+
+    @cached_property
+    def data_type(self) -> pa.DataType:
+        return type_from_text(self.attribute.type or "")
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.int64)
+
+    @cached_property
+    def axis(self) -> Axis:
+        if self.attribute.domain is None:
+            return Axis(self.name, Kind.FLOAT, 1, 0, self.weight)
+        ends = float_bits(np.array([float(end) for end in self.attribute.domain]) + 0.0)
+        return Axis(self.name, Kind.FLOAT, int(ends[0]), int(ends[1]), self.weight)
+
+    def encode(self, column: pa.Array, dtype: Any) -> Codes:
+        values, mask = to_floats(conform(column, self.data_type))
+        codes = float_bits(values).astype(dtype, copy=False)
+        if not self.attribute.grow and self.attribute.domain is not None:
+            outside = (codes < self.axis.lo) | (codes > self.axis.hi)
+            outside &= ~mask if mask is not None else True
+            if outside.any():
+                index = int(np.argmax(outside))
+                lo, hi = self.attribute.domain
+                raise CellError(index, f"{values[index]} is outside the domain {lo} to {hi}")
+        if mask is not None:
+            codes[mask] = missing_code(dtype)
+        return codes
+
+    def decode(self, codes: Codes) -> pa.Array:
+        mask = codes == missing_code(codes.dtype)
+        values = bits_to_floats(np.where(mask, 0, codes.astype(np.int64)))
+        own = np.dtype(f"float{self.data_type.bit_width}")
+        return pa.array(values.astype(own), mask=mask if mask.any() else None, type=self.data_type)
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryCoder:
+    """Codes are positions in the attribute's list of values."""
+
+    attribute: Categorical
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return self.attribute.name
+
+    @cached_property
+    def data_type(self) -> pa.DataType:
+        return type_from_text(self.attribute.type or "")
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.int32)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The text of each category, by code."""
+        return self.attribute.values or ()
+
+    @cached_property
+    def values(self) -> pa.Array:
+        """The categories in their own type, by code."""
+        return pa.array(self.labels, pa.string()).cast(self.data_type)
+
+    @cached_property
+    def axis(self) -> Axis:
+        n = len(self.labels)
+        if self.attribute.hierarchy is not None:
+            bound = self.attribute.hierarchy.bind(self.labels)
+            if tuple(bound.leaves) != self.labels:
+                raise SchemaError(f"attribute {self.name!r}: its values are not those of its hierarchy, in its order")
+            kind, ancestors = Kind.TREE, bound.ancestors
+        else:
+            kind, ancestors = (Kind.SET if n <= MAX_SET_CATEGORIES else Kind.SPAN), None
+        ordered = self.attribute.order is not None
+        return Axis(self.name, kind, 0, n - 1, self.weight, n_categories=n, ordered=ordered, ancestors=ancestors)
+
+    def encode(self, column: pa.Array, dtype: Any) -> Codes:
+        coded = encoded_categories(column)
+        places = pc.index_in(category_values(coded.dictionary, self.data_type), value_set=self.values)
+        known = places.fill_null(-1).to_numpy()
+        # the last place is for a missing index
+        code_of = np.append(np.where(known < 0, missing_code(dtype), known), missing_code(dtype)).astype(dtype)
+        indices = coded.indices.fill_null(len(places)).to_numpy()
+        self._check_known(coded, places, indices)
+        codes: Codes = code_of[indices]
+        return codes
+
+    def decode(self, codes: Codes) -> pa.Array:
+        mask = codes == missing_code(codes.dtype)
+        return self.values.take(pa.array(np.where(mask, 0, codes), mask=mask))
+
+    def _check_known(self, coded: pa.Array, places: pa.Array, indices: Codes) -> None:
+        unknown = pc.and_(places.is_null(), category_values(coded.dictionary, self.data_type).is_valid())
+        if not pc.any(unknown, min_count=0).as_py():
+            return
+        bad = np.flatnonzero(np.append(unknown.to_numpy(zero_copy_only=False), False)[indices])
+        if len(bad):
+            text = shown(coded.dictionary[int(indices[bad[0]])].as_py())
+            advice = "add it to the schema, or let the attribute grow with allow_new=True"
+            raise CellError(int(bad[0]), f"the value {text} is not known to the schema; {advice}")
+
+
+def encoded_categories(column: pa.Array) -> pa.Array:
+    """The column as a dictionary of distinct values; one that has a dictionary already keeps it."""
+    column = plain_array(column)
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def category_values(dictionary: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """A dictionary's values in an attribute's own type; NaN is missing."""
+    values = conform(decoded(dictionary), data_type)
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    return values
+
+
+class RowCoder:
+    """Codes whole batches: one column of Arrow each to one column of a row-major matrix."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.coders = tuple(
+            make_coder(column, schema.weight(name))
+            for column, name in zip(schema.quasi, schema.quasi_names, strict=True)
+        )
+        self.dtype = np.result_type(*(coder.dtype for coder in self.coders))
+
+    @property
+    def space(self) -> Space:
+        return Space(tuple(coder.axis for coder in self.coders))
+
+    def encode(self, batch: pa.RecordBatch, origin: Origin, out: Codes | None = None) -> Codes:
+        """The codes of a batch's rows, C-contiguous (n, d); written to `out` where that is given."""
+        matrix = np.empty((batch.num_rows, len(self.coders)), self.dtype) if out is None else out
+        columns = []
+        for coder in self.coders:
+            with located(origin, coder.name):
+                columns.append(coder.encode(batch.column(coder.name), self.dtype))
+        _interleave(columns, matrix)
+        return matrix
+
+
+def _interleave(columns: Sequence[Codes], matrix: Codes) -> None:
+    for start in range(0, len(matrix), _BLOCK_ROWS):
+        block = matrix[start : start + _BLOCK_ROWS]
+        for j, column in enumerate(columns):
+            block[:, j] = column[start : start + _BLOCK_ROWS]

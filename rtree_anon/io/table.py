@@ -1,0 +1,160 @@
+"""Reading a whole table into memory, coded: `read_table`, and `bind_schema` for the schema alone.
+
+    source ─► pieces (needed columns only) ─► types of text columns ─► bound attributes ─► codes (n, d) + payload
+
+Invariant: row i of the codes and row i of the payload are row i of the source, and no row is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rtree_anon.errors import InputError
+from rtree_anon.io.binding import Binder, make_binder
+from rtree_anon.io.cells import located
+from rtree_anon.io.coding import Coder, RowCoder
+from rtree_anon.io.conforming import conform
+from rtree_anon.io.sources import Piece, Source, open_source
+from rtree_anon.io.text import Kind, TextColumn
+from rtree_anon.io.types import checked_plain_type, decoded, default_attribute
+from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Schema, Timestamp
+from rtree_anon.space import Space
+
+_TEXT_KINDS: dict[type[Any], Kind] = {
+    Numeric: Kind.NUMBER,
+    Date: Kind.DATE,
+    Timestamp: Kind.MOMENT,
+    Boolean: Kind.TRUTH,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class CodedTable:
+    """A table in memory: coded quasi-identifiers, and the columns that are carried through.
+
+    `codes` is C-contiguous (n_rows, n_quasi), int32 or int64. `payload` has the sensitive, keep, identity and key
+    columns, in input order. `schema` is bound: it can be saved, and codes other data the same way.
+    """
+
+    codes: NDArray[Any]
+    space: Space
+    coders: tuple[Coder, ...]
+    payload: pa.Table
+    schema: Schema
+    name: str
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.codes)
+
+
+def read_table(source: Any, schema: Schema) -> CodedTable:
+    """Reads and codes a whole source. Names in the schema that have no attribute yet are inferred from the data."""
+    opened = open_source(source)
+    pieces = list(opened.pieces(schema.column_names))
+    if not sum(piece.batch.num_rows for piece in pieces):
+        raise InputError("there are no rows", source=opened.name)
+    types = _column_types(opened, schema, pieces)
+    pieces = list(_conformed(pieces, types))
+    binders = _bind(opened, schema, types, pieces)
+    bound = _bound_schema(schema, binders)
+    coder = RowCoder(bound)
+    n_rows = sum(piece.batch.num_rows for piece in pieces)
+    codes = np.empty((n_rows, len(coder.coders)), coder.dtype)
+    row = 0
+    for piece in pieces:
+        stop = row + piece.batch.num_rows
+        coder.encode(piece.batch, piece.origin, out=codes[row:stop])
+        row = stop
+    axes = zip(coder.space.axes, binders, strict=True)
+    space = Space(tuple(replace(axis, has_missing=binder.has_missing) for axis, binder in axes))
+    return CodedTable(codes, space, coder.coders, _payload(schema, types, pieces), bound, opened.name)
+
+
+def bind_schema(source: Any, schema: Schema) -> Schema:
+    """The schema with every attribute bound to the source's data, which is read batch by batch."""
+    opened = open_source(source)
+    pieces: Iterable[Piece] = _Passes(opened, schema.column_names)
+    if not opened.repeatable:
+        pieces = list(pieces)
+    types = _column_types(opened, schema, pieces)
+    return _bound_schema(schema, _bind(opened, schema, types, _conformed(pieces, types)))
+
+
+class _Passes:
+    """The pieces of a source that can be read again: each iteration is one more pass over it."""
+
+    def __init__(self, source: Source, columns: Sequence[str]) -> None:
+        self._source, self._columns = source, columns
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self._source.pieces(self._columns)
+
+
+def _column_types(source: Source, schema: Schema, pieces: Iterable[Piece]) -> dict[str, pa.DataType]:
+    """The type of each column; columns of text that have to be read as something else are looked at in full."""
+    fields = source.fields(schema.column_names)
+    types = {field.name: field.type for field in fields}
+    attributes = dict(zip(schema.quasi_names, schema.quasi, strict=True))
+    wanted: dict[str, Kind] = {}
+    for name, data_type in types.items():
+        plain = checked_plain_type(data_type, source.name, name)
+        attribute = attributes.get(name)
+        if not isinstance(attribute, str | NoneType) and attribute.type is not None:
+            continue  # the attribute says what the column is
+        if isinstance(attribute, Categorical) or not pa.types.is_string(plain):
+            continue
+        if not isinstance(attribute, str | NoneType):
+            wanted[name] = _TEXT_KINDS[type(attribute)]
+        elif source.untyped:
+            wanted[name] = Kind.CARRIED if attribute is None else Kind.QUASI
+    if wanted:
+        found = {name: TextColumn(name) for name in wanted}
+        for piece in pieces:
+            for name, column in found.items():
+                column.observe(decoded(piece.batch.column(name)).cast(pa.string()), piece.origin)
+        types.update({name: column.decide(wanted[name]) for name, column in found.items()})
+    return types
+
+
+def _conformed(pieces: Iterable[Piece], types: dict[str, pa.DataType]) -> Iterator[Piece]:
+    """The pieces with text columns parsed to their types."""
+    for piece in pieces:
+        columns = []
+        for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True):
+            if column.type != types[name]:
+                with located(piece.origin, name):
+                    column = conform(column, types[name])
+            columns.append(column)
+        yield Piece(pa.RecordBatch.from_arrays(columns, names=piece.batch.schema.names), piece.origin)
+
+
+def _bind(source: Source, schema: Schema, types: dict[str, pa.DataType], pieces: Iterable[Piece]) -> list[Binder]:
+    binders = []
+    for column, name in zip(schema.quasi, schema.quasi_names, strict=True):
+        attribute: Attribute = default_attribute(name, types[name]) if isinstance(column, str) else column
+        binders.append(make_binder(attribute, types[name], source.name))
+    for piece in pieces:
+        for name, binder in zip(schema.quasi_names, binders, strict=True):
+            binder.observe(piece.batch.column(name), piece.origin)
+    return binders
+
+
+def _bound_schema(schema: Schema, binders: Sequence[Binder]) -> Schema:
+    return replace(schema, quasi=tuple(binder.finish() for binder in binders))
+
+
+def _payload(schema: Schema, types: dict[str, pa.DataType], pieces: Sequence[Piece]) -> pa.Table:
+    """The carried columns, without dictionaries: those may hold values that no row has."""
+    names = list(schema.payload_names)
+    if not names:
+        return pa.table({})
+    columns = {name: pa.chunked_array([decoded(piece.batch.column(name)) for piece in pieces]) for name in names}
+    return pa.table(columns)
