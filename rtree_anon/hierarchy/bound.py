@@ -92,9 +92,18 @@ class BoundHierarchy:
         return cls(leaves=tuple(names[0]), ancestors=ancestors, labels=names)
 
 
-def unseen_value(value: str) -> InputError:
+class RejectedValueError(InputError):
+    """A value that has no place in a hierarchy. Whoever knows where the value stands adds file, row and column."""
+
+    def __init__(self, value: str, problem: str) -> None:
+        self.value = value
+        super().__init__(problem)
+
+
+def unseen_value(value: str) -> RejectedValueError:
     """The error for a value that a hierarchy does not know."""
-    return InputError(f"the hierarchy has no value {value!r}; add it to the hierarchy or correct the data")
+    problem = f"the hierarchy has no value {value!r}; add it to the hierarchy or correct the data"
+    return RejectedValueError(value, problem)
 
 
 def with_single_top(levels: list[list[str]]) -> list[list[str]]:

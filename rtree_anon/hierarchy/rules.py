@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, InvalidOperation
 from typing import Protocol
 
-from rtree_anon.errors import InputError, SchemaError
-from rtree_anon.hierarchy.bound import SUPPRESSED, with_single_top
+from rtree_anon.errors import SchemaError
+from rtree_anon.hierarchy.bound import SUPPRESSED, RejectedValueError, with_single_top
 
 Levels = list[list[str]]
 
@@ -142,7 +142,7 @@ def parse_number(value: str) -> Decimal:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise InputError(f"{value!r} is not a number, so it has no place in a hierarchy of intervals")
+        raise RejectedValueError(value, f"{value!r} is not a number, so it has no place in a hierarchy of intervals")
     return number
 
 
@@ -151,9 +151,8 @@ def parse_date(value: str) -> datetime.date:
     try:
         return datetime.date.fromisoformat(value) if len(value) <= 10 else datetime.datetime.fromisoformat(value).date()
     except ValueError:
-        raise InputError(
-            f"{value!r} is not a date of the form 2024-02-29, so it has no place in a hierarchy of dates"
-        ) from None
+        problem = f"{value!r} is not a date of the form 2024-02-29, so it has no place in a hierarchy of dates"
+        raise RejectedValueError(value, problem) from None
 
 
 def _interval_label(number: Decimal, width: Decimal, *, inclusive: bool) -> str:

@@ -1,0 +1,117 @@
+"""The breadth-first search that bottom-up search and every iteration of Incognito share (Incognito, Section 3.1.1).
+
+Nodes are visited by height. A node that satisfies the condition marks all its generalizations, which are then not
+checked; one that does not leaves its frequency set behind, for its direct generalizations to be rolled up from. Sets
+are dropped as soon as the search is two heights above them, and the largest ones earlier where they would exceed the
+memory budget; a node all of whose lower neighbours are gone starts afresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from operator import itemgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.lattice.frequency import DROPPED, FrequencySet, Levels
+from rtree_anon.lattice.graph import Family, Mask, nodes_by_height, upward
+from rtree_anon.lattice.search import Search
+
+Node = tuple[int, ...]
+Fresh = Callable[[Levels], FrequencySet]
+
+
+class Status(IntEnum):
+    """What a search knows about a node."""
+
+    UNSEEN = 0  # never looked at
+    PRUNED = 1  # cannot satisfy the condition, since a part of it does not
+    FAILED = 2  # checked, does not satisfy
+    SATISFIED = 3  # checked, satisfies
+    IMPLIED = 4  # satisfies, since a less general node does
+
+
+Statuses = NDArray[np.uint8]
+
+
+def satisfying(statuses: Statuses) -> Mask:
+    """The nodes that are known to satisfy the condition."""
+    mask: Mask = statuses >= Status.SATISFIED
+    return mask
+
+
+def walk(
+    search: Search,
+    family: Family,
+    candidates: Mask,
+    fresh: Fresh,
+    *,
+    rollup: bool = True,
+    mark: bool = True,
+) -> Statuses:
+    """Decide every candidate of a family.
+
+    `fresh` makes the frequency set of a node without the help of its neighbours. `mark=False` checks every candidate,
+    for conditions that are not monotone.
+    """
+    statuses = np.where(candidates, Status.UNSEEN, Status.PRUNED).astype(np.uint8)
+    below = _Shelf(search.budget_bytes)
+    here = _Shelf(search.budget_bytes)
+    height = -1
+    for row in nodes_by_height(candidates).tolist():
+        node: Node = tuple(row)
+        if statuses[node] != Status.UNSEEN:
+            continue
+        if sum(node) != height:
+            below = here if sum(node) == height + 1 else _Shelf(search.budget_bytes)
+            here = _Shelf(search.budget_bytes - below.n_bytes)
+            height = sum(node)
+        levels = levels_of(search, family, node)
+        source = below.smallest(_lower_neighbours(node)) if rollup else None
+        frequencies = search.roll_up(source, levels) if source is not None else fresh(levels)
+        if not search.check(frequencies):
+            statuses[node] = Status.FAILED
+            here.put(node, frequencies)
+            continue
+        if mark:
+            above = statuses[upward(node)]
+            above[above == Status.UNSEEN] = Status.IMPLIED
+        else:
+            here.put(node, frequencies)
+        statuses[node] = Status.SATISFIED
+    return statuses
+
+
+def levels_of(search: Search, family: Family, node: Node) -> Levels:
+    """The levels of a family's node: attributes outside the family are dropped."""
+    levels = [DROPPED] * len(search.low)
+    for attribute, step in zip(family, node, strict=True):
+        levels[attribute] = search.low[attribute] + step
+    return tuple(levels)
+
+
+def _lower_neighbours(node: Node) -> list[Node]:
+    return [(*node[:i], level - 1, *node[i + 1 :]) for i, level in enumerate(node) if level > 0]
+
+
+class _Shelf:
+    """Frequency sets of the nodes of one height, the largest given up first when they exceed the budget."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        self._sets: dict[Node, FrequencySet] = {}
+        self.n_bytes = 0
+
+    def put(self, node: Node, frequencies: FrequencySet) -> None:
+        self._sets[node] = frequencies
+        self.n_bytes += frequencies.nbytes
+        while self._sets and self.n_bytes > self._budget_bytes:
+            largest = max(((one.nbytes, node) for node, one in self._sets.items()), key=itemgetter(0))[1]
+            self.n_bytes -= self._sets.pop(largest).nbytes
+
+    def smallest(self, nodes: list[Node]) -> FrequencySet | None:
+        """The set with the fewest keys among those of `nodes` that are still here."""
+        found = [self._sets[node] for node in nodes if node in self._sets]
+        return min(found, key=len) if found else None
