@@ -34,8 +34,9 @@ def code_column(column: pa.ChunkedArray, name: str) -> Coded:
         bounds = pc.min_max(column).as_py()
         width = bounds["max"] - bounds["min"] + 1
         if width <= max(_NARROW, len(column)):
-            steps = pc.subtract(column.cast(pa.int64()), bounds["min"] - 1)
-            return Coded(steps.fill_null(0).to_numpy(), width + 1)
+            steps = column.cast(pa.int64()).fill_null(bounds["min"]).to_numpy() - bounds["min"]
+            missing = column.is_null().to_numpy()
+            return Coded(np.where(missing, 0, steps + 1), width + 1)
     codes, values = _dictionary(column)
     return Coded(codes, len(values) + 1)
 

@@ -69,9 +69,9 @@ class Grouping:
 
 def group_rows(columns: Iterable[Coded], weights: NDArray[np.int64] | None = None) -> Grouping:
     """Group rows by all of the columns (at least one)."""
-    first, *others = columns
-    combined = first
-    for column in others:
+    remaining = iter(columns)
+    combined = next(remaining)
+    for column in remaining:
         if combined.n_codes * column.n_codes > _LARGEST:
             combined = renumbered(combined)
         if combined.n_codes * column.n_codes > _LARGEST:

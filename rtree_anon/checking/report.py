@@ -130,7 +130,7 @@ class Report:
         """
         from rtree_anon.checking.requirements import Requirements
 
-        return Requirements(**asked).shortfalls(self)
+        return Requirements.of(asked).shortfalls(self)
 
     def to_dict(self, k: int = 2, most_groups: int = 100) -> dict[str, Any]:
         """Everything, ready for JSON, with up to `most_groups` of the groups below k."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rtree_anon.errors import UsageError
 
@@ -28,6 +28,15 @@ class Requirements:
     alpha: float | None = None
     beta: float | None = None
     individual_alpha: float | None = None  # Definition 4 of the identity-reserved models: share of one person's rows
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> Requirements:
+        """Requirements from names and values; an unknown name is refused."""
+        known = [field.name for field in fields(cls)]
+        for name in asked:
+            if name not in known:
+                raise UsageError(f"There is no threshold called {name!r}. Choose from: {', '.join(known)}.")
+        return cls(**asked)
 
     def shortfalls(self, report: Report) -> list[str]:
         """One sentence per threshold that is not reached."""

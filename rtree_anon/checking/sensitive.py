@@ -112,7 +112,8 @@ class SensitiveReport:
     @cached_property
     def entropy_l_per_group(self) -> Floats:
         """exp of the entropy, to 12 decimals, so that three equal shares give 3 and not a hair less."""
-        return np.round(np.exp(-self._sum(self._shares * np.log(self._shares))), 12)
+        entropy = -self._sum(self._shares * np.log(self._shares))
+        return np.exp(entropy).round(12)
 
     def recursive_c_per_group(self, ell: int) -> Floats:
         """r1 / (r_l + r_l+1 + ...), infinity in groups with fewer than l values."""
@@ -174,7 +175,7 @@ class SensitiveReport:
         shares: Floats = self._totals[self._tally.values] / self._totals.sum()
         return shares
 
-    @property
+    @cached_property
     def _gains(self) -> Floats:
         """(p - q) / q for each entry of the tally."""
         return self._shares / self._shares_in_table - 1.0
