@@ -19,11 +19,11 @@ from rtree_anon.io.cells import CellError, Origin, located, shown
 from rtree_anon.io.coding import category_values, encoded_categories
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units, unit_limits, unit_to_value
-from rtree_anon.io.types import accepts, plain_type, type_from_text, type_text
+from rtree_anon.io.types import accepts, category_type, plain_type, type_from_text, type_text
 from rtree_anon.io.values import needed_decimals, to_floats, to_units
 from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Timestamp
 
-_DEFAULT_TYPES = {Numeric: "int64", Date: "date32", Timestamp: "timestamp[us]", Boolean: "bool", Categorical: "string"}
+_DEFAULT_TYPES = {Numeric: "int64", Date: "date32", Timestamp: "timestamp[us]", Boolean: "bool"}
 
 
 class Binder(Protocol):
@@ -135,23 +135,23 @@ class CategoryBinder:
     def __init__(self, attribute: Categorical, own_type: pa.DataType) -> None:
         self.attribute, self.own_type = attribute, own_type
         self.has_missing = False
-        self.order = attribute.order
         listed = attribute.values if attribute.values is not None else attribute.order
-        self.listed: tuple[str, ...] | None = listed
-        self.seen: pa.Array = pa.array(listed or (), pa.string()).cast(own_type)
+        self.seen = self._in_own_type(listed or ())
+        self.n_listed = None if listed is None else len(listed)
+        self.n_ordered = None if attribute.order is None else len(attribute.order)
 
     def observe(self, column: pa.Array, origin: Origin) -> None:
         name = self.attribute.name
         with located(origin, name):
             coded = encoded_categories(column)
-            if coded.type.ordered and self.listed is None:  # an ordered category type brings its own order
-                self.order = self.listed = tuple(coded.dictionary.cast(pa.string()).drop_null().to_pylist())
+            if coded.type.ordered and self.n_listed is None:  # an ordered category type brings its own order
                 self.seen = category_values(coded.dictionary, self.own_type).drop_null()
+                self.n_listed = self.n_ordered = len(self.seen)
             values = category_values(coded.dictionary, self.own_type)
             used = pc.unique(values.take(coded.indices.unique()))
             self.has_missing |= coded.null_count > 0 or used.null_count > 0
             new = used.filter(pc.invert(pc.is_in(used, value_set=self.seen))).drop_null()
-            if len(new) and self.listed is not None and not self.attribute.allow_new:
+            if len(new) and self.n_listed is not None and not self.attribute.allow_new:
                 unknown = pc.is_in(values, value_set=new).to_numpy(zero_copy_only=False)
                 rows = coded.indices.fill_null(-1).to_numpy()
                 index = int(np.flatnonzero(np.append(unknown, False)[rows])[0])
@@ -161,15 +161,21 @@ class CategoryBinder:
         self.seen = pa.concat_arrays([self.seen, new])
 
     def finish(self) -> Attribute:
-        attribute = replace(self.attribute, type=type_text(self.own_type), order=self.order)
-        if attribute.hierarchy is not None:
-            labels = self.seen.cast(pa.string()).to_pylist()
-            return replace(attribute, values=tuple(attribute.hierarchy.bind(labels).leaves))
-        n_listed = len(self.listed or ())
+        n_listed = self.n_listed or 0
         new = self.seen.slice(n_listed)
-        new = new.take(pc.sort_indices(new))
-        labels = pa.concat_arrays([self.seen.slice(0, n_listed), new]).cast(pa.string()).to_pylist()
-        return replace(attribute, values=tuple(labels))
+        ordered = pa.concat_arrays([self.seen.slice(0, n_listed), new.take(pc.sort_indices(new))])
+        labels = tuple(ordered.cast(pa.string()).to_pylist())
+        if self.attribute.hierarchy is not None and labels:
+            labels = tuple(self.attribute.hierarchy.bind(labels).leaves)
+        order = None if self.n_ordered is None else labels[: self.n_ordered]
+        return replace(self.attribute, type=type_text(self.own_type), order=order, values=labels)
+
+    def _in_own_type(self, labels: tuple[str, ...]) -> pa.Array:
+        try:
+            return pa.array(labels, pa.string()).cast(self.own_type)
+        except pa.ArrowInvalid:
+            name, own = self.attribute.name, type_text(self.own_type)
+            raise SchemaError(f"attribute {name!r}: its listed values are not all of the column's type {own}") from None
 
 
 def _own_type(attribute: Attribute, column_type: pa.DataType, source: str) -> pa.DataType:
@@ -184,10 +190,12 @@ def _own_type(attribute: Attribute, column_type: pa.DataType, source: str) -> pa
         if not accepts(attribute, own) or (pa.types.is_string(own) and not isinstance(attribute, Categorical)):
             raise SchemaError(f"attribute {attribute.name!r}: the type {attribute.type} does not fit {kind}")
         return own
+    if isinstance(attribute, Categorical):
+        return category_type(plain)
     unfit = isinstance(attribute, Date) and not pa.types.is_date(plain)
     unfit |= isinstance(attribute, Boolean) and not pa.types.is_boolean(plain)
     unfit |= isinstance(attribute, Timestamp) and pa.types.is_date(plain)
-    unfit |= not isinstance(attribute, Categorical) and pa.types.is_string(plain)
+    unfit |= pa.types.is_string(plain)
     return type_from_text(_DEFAULT_TYPES[type(attribute)]) if unfit or pa.types.is_null(plain) else plain
 
 

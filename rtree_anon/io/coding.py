@@ -24,13 +24,13 @@ from rtree_anon.errors import SchemaError
 from rtree_anon.io.cells import CellError, Origin, located, shown
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units
-from rtree_anon.io.types import decoded, plain_array, type_from_text
+from rtree_anon.io.types import category_type, decoded, is_text, plain_array, plain_type, type_from_text
 from rtree_anon.io.values import bits_to_floats, float_bits, from_units, to_floats, to_units
 from rtree_anon.schema import Attribute, Categorical, Numeric, Schema, Timestamp
 from rtree_anon.space import MAX_SET_CATEGORIES, Axis, Kind, Space, missing_code
 
 Codes = NDArray[Any]
-_BLOCK_ROWS = 2048  # rows laid out at a time, so that their part of the matrix stays in cache (measured)
+_BLOCK_ROWS = 8192  # rows laid out at a time, so that their part of the matrix stays in cache (measured)
 
 
 class Coder(Protocol):
@@ -224,7 +224,7 @@ class CategoryCoder:
     @cached_property
     def axis(self) -> Axis:
         n = len(self.labels)
-        if self.attribute.hierarchy is not None:
+        if self.attribute.hierarchy is not None and self.labels:
             bound = self.attribute.hierarchy.bind(self.labels)
             if tuple(bound.leaves) != self.labels:
                 raise SchemaError(f"attribute {self.name!r}: its values are not those of its hierarchy, in its order")
@@ -263,7 +263,11 @@ class CategoryCoder:
 def encoded_categories(column: pa.Array) -> pa.Array:
     """The column as a dictionary of distinct values; one that has a dictionary already keeps it."""
     column = plain_array(column)
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        return column
+    if is_text(column.type):  # large, because a batch may hold more text than 32-bit offsets reach
+        return column.cast(pa.large_string()).dictionary_encode()
+    return conform(column, category_type(plain_type(column.type))).dictionary_encode()
 
 
 def category_values(dictionary: pa.Array, data_type: pa.DataType) -> pa.Array:
@@ -271,6 +275,7 @@ def category_values(dictionary: pa.Array, data_type: pa.DataType) -> pa.Array:
     values = conform(decoded(dictionary), data_type)
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0
     return values
 
 

@@ -36,12 +36,16 @@ def conform(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 def _exact_cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Arrow's safe cast, stricter where that one cuts off the time of day, forgets a zone or calls any number true."""
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())  # Arrow computes little on half floats
     own = column.type
-    if pa.types.is_floating(own) and not pa.types.is_floating(data_type):
+    if pa.types.is_floating(own):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, own), column)
     if pa.types.is_timestamp(own) and pa.types.is_timestamp(data_type) and (own.tz is None) != (data_type.tz is None):
         raise pa.ArrowNotImplementedError("one has a time zone and the other has not")
     result = pc.cast(column, data_type)
+    if pa.types.is_string(data_type):
+        return result
     narrowing = pa.types.is_boolean(data_type) or pa.types.is_date(data_type) or pa.types.is_floating(own)
     if narrowing and not pc.all(pc.equal(pc.cast(result, own, safe=False), column), min_count=0).as_py():
         raise pa.ArrowInvalid("the value would change")

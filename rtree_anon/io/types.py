@@ -96,6 +96,17 @@ def decoded(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
+def category_type(plain: pa.DataType) -> pa.DataType:
+    """The type that categories of a column have: its own, or a wider one where Arrow cannot hash or read back its own."""
+    if pa.types.is_float16(plain):
+        return pa.float32()
+    if pa.types.is_decimal(plain) and plain.precision <= 38:
+        return pa.decimal128(plain.precision, plain.scale)
+    if pa.types.is_null(plain) or pa.types.is_decimal(plain) or pa.types.is_time(plain) or pa.types.is_duration(plain):
+        return pa.string()
+    return plain
+
+
 def checked_plain_type(data_type: pa.DataType, source: str, column: str) -> pa.DataType:
     """`plain_type`, as an error that users understand."""
     try:

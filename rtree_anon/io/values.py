@@ -138,7 +138,7 @@ def _gives_back(values: NDArray[np.float64], decimals: int, own: Any) -> NDArray
 def _float_units(array: pa.Array, decimals: int) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     values, mask = to_floats(array)
     exact = _gives_back(values, decimals, np.dtype(f"float{array.type.bit_width}"))
-    exact &= np.abs(values) * 10.0**decimals < _EXACT_FLOAT
+    exact &= np.abs(values) < _EXACT_FLOAT / 10.0**decimals
     digits = (
         f"does not fit the {decimals} decimals of this column; declare it continuous" if decimals else "is not whole"
     )
