@@ -60,3 +60,7 @@ class LockedError(StorageError):
     """Another process (or another handle of this one) is writing to the index."""
 
     exit_code = 1
+
+
+class BudgetError(AnonError, MemoryError):
+    """The memory budget does not suffice for what was asked. Nothing was changed."""
