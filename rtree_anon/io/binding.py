@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtree_anon.errors import InputError, SchemaError
+from rtree_anon.hierarchy import Hierarchy
 from rtree_anon.io.cells import CellError, Origin, located, shown
-from rtree_anon.io.coding import category_values, encoded_categories
+from rtree_anon.io.coding import category_values, encoded_categories, unknown_value
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units, unit_limits, unit_to_value
 from rtree_anon.io.types import accepts, category_type, plain_type, type_from_text, type_text
-from rtree_anon.io.values import needed_decimals, to_floats, to_units
+from rtree_anon.io.values import MAX_DIGITS, needed_decimals, needed_scale, to_floats, to_units
 from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Timestamp
 
 _DEFAULT_TYPES = {Numeric: "int64", Date: "date32", Timestamp: "timestamp[us]", Boolean: "bool"}
@@ -42,20 +43,25 @@ def make_binder(attribute: Attribute, column_type: pa.DataType, source: str) -> 
     if isinstance(attribute, Categorical):
         return CategoryBinder(attribute, own)
     if isinstance(attribute, Numeric) and pa.types.is_floating(own):
-        return FloatBinder(attribute, own)
-    return LinearBinder(attribute, own)
+        return FloatBinder(attribute, own, source)
+    return LinearBinder(attribute, own, source)
 
 
 class LinearBinder:
     """Smallest and largest unit."""
 
-    def __init__(self, attribute: Attribute, own_type: pa.DataType) -> None:
-        self.attribute, self.own_type = attribute, own_type
+    def __init__(self, attribute: Attribute, own_type: pa.DataType, source: str) -> None:
+        self.attribute, self.own_type, self.source = attribute, own_type, source
         self.has_missing = False
         self.lo, self.hi = 1, 0
         self.decimals: int | None = None
+        self.finds_decimals = False
         if isinstance(attribute, Numeric) and pa.types.is_decimal(own_type):
-            self.decimals = own_type.scale if attribute.decimals is None else attribute.decimals
+            # a type with more digits than a code has is used up to the decimals that the data really has
+            self.finds_decimals = attribute.decimals is None and own_type.precision > MAX_DIGITS
+            self.decimals = attribute.decimals
+            if self.decimals is None:
+                self.decimals = 0 if self.finds_decimals else max(own_type.scale, 0)
 
     def observe(self, column: pa.Array, origin: Origin) -> None:
         with located(origin, self.attribute.name):
@@ -63,6 +69,8 @@ class LinearBinder:
             self.has_missing |= values.null_count > 0
             if values.null_count == len(values):
                 return
+            if self.finds_decimals:
+                self._find_decimals(values)
             try:
                 units, _ = to_units(values.drop_null(), self.decimals)
             except CellError:
@@ -75,6 +83,12 @@ class LinearBinder:
                 row = int(np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))[index])
                 raise CellError(row, "the date is outside the years 1 to 9999")
         self.lo, self.hi = (min(lo, self.lo), max(hi, self.hi)) if self.lo <= self.hi else (lo, hi)
+
+    def _find_decimals(self, values: pa.Array) -> None:
+        before = self.decimals or 0
+        self.decimals = needed_scale(values, before)
+        more = 10 ** (self.decimals - before)
+        self.lo, self.hi = self.lo * more, self.hi * more
 
     def finish(self) -> Attribute:
         attribute = self.attribute
@@ -90,14 +104,14 @@ class LinearBinder:
             known = replace(known, domain=(ends[0], ends[1]))
         if isinstance(known, Date):
             return known
-        return _with_code_range(known, lo, hi)
+        return _with_code_range(known, lo, hi, self.source)
 
 
 class FloatBinder:
     """Smallest and largest float, and the decimals that give every one of them back."""
 
-    def __init__(self, attribute: Numeric, own_type: pa.DataType) -> None:
-        self.attribute, self.own_type = attribute, own_type
+    def __init__(self, attribute: Numeric, own_type: pa.DataType, source: str) -> None:
+        self.attribute, self.own_type, self.source = attribute, own_type, source
         self.has_missing = False
         self.lo, self.hi = np.inf, -np.inf
         self.fixed = attribute.bound or attribute.decimals is not None or attribute.continuous
@@ -126,7 +140,7 @@ class FloatBinder:
         if self.decimals is None:
             return replace(known, decimals=None, continuous=True, base=0, bits=64)
         known = replace(known, decimals=self.decimals, continuous=False)
-        return _with_code_range(known, *domain_units(known, self.own_type))
+        return _with_code_range(known, *domain_units(known, self.own_type), self.source)
 
 
 class CategoryBinder:
@@ -152,12 +166,9 @@ class CategoryBinder:
             self.has_missing |= coded.null_count > 0 or used.null_count > 0
             new = used.filter(pc.invert(pc.is_in(used, value_set=self.seen))).drop_null()
             if len(new) and self.n_listed is not None and not self.attribute.allow_new:
-                unknown = pc.is_in(values, value_set=new).to_numpy(zero_copy_only=False)
-                rows = coded.indices.fill_null(-1).to_numpy()
-                index = int(np.flatnonzero(np.append(unknown, False)[rows])[0])
-                text = shown(values[int(rows[index])].as_py())
-                advice = "add it to the schema, or let the attribute grow with allow_new=True"
-                raise CellError(index, f"the value {text} is not known to the schema; {advice}")
+                index, value = _first_row_of(new, values, coded.indices)
+                raise unknown_value(index, value)
+            self._check_hierarchy(new, values, coded.indices)
         self.seen = pa.concat_arrays([self.seen, new])
 
     def finish(self) -> Attribute:
@@ -170,12 +181,42 @@ class CategoryBinder:
         order = None if self.n_ordered is None else labels[: self.n_ordered]
         return replace(self.attribute, type=type_text(self.own_type), order=order, values=labels)
 
+    def _check_hierarchy(self, new: pa.Array, values: pa.Array, indices: pa.Array) -> None:
+        """Every new value has its place in the hierarchy; the error names the first row that has not."""
+        hierarchy = self.attribute.hierarchy
+        if hierarchy is None or not len(new):
+            return
+        labels = new.cast(pa.string()).to_pylist()
+        try:
+            hierarchy.bind(labels)
+        except InputError:
+            placed = [_has_place(hierarchy, label) for label in labels]
+            index, value = _first_row_of(new.filter(pa.array([not known for known in placed])), values, indices)
+            problem = f"the value {shown(value)} has no place in the attribute's hierarchy"
+            raise CellError(index, f"{problem}; add it to the hierarchy or correct the data") from None
+
     def _in_own_type(self, labels: tuple[str, ...]) -> pa.Array:
         try:
             return pa.array(labels, pa.string()).cast(self.own_type)
         except pa.ArrowInvalid:
             name, own = self.attribute.name, type_text(self.own_type)
             raise SchemaError(f"attribute {name!r}: its listed values are not all of the column's type {own}") from None
+
+
+def _has_place(hierarchy: Hierarchy, label: str) -> bool:
+    try:
+        hierarchy.bind([label])
+    except InputError:
+        return False
+    return True
+
+
+def _first_row_of(wanted: pa.Array, values: pa.Array, indices: pa.Array) -> tuple[int, object]:
+    """The first row with one of the wanted values, and its value; rows are indices into `values`."""
+    is_wanted = np.append(pc.is_in(values, value_set=wanted).to_numpy(zero_copy_only=False), False)
+    rows = indices.fill_null(-1).to_numpy()
+    index = int(np.flatnonzero(is_wanted[rows])[0])
+    return index, values[int(rows[index])].as_py()
 
 
 def _own_type(attribute: Attribute, column_type: pa.DataType, source: str) -> pa.DataType:
@@ -207,7 +248,7 @@ def _grown(known: tuple[int, int], seen: tuple[int, int], grow: bool) -> tuple[i
     return min(known[0], seen[0]), max(known[1], seen[1])
 
 
-def _with_code_range(attribute: Numeric | Timestamp, lo: int, hi: int) -> Numeric | Timestamp:
+def _with_code_range(attribute: Numeric | Timestamp, lo: int, hi: int, source: str) -> Numeric | Timestamp:
     """Chooses base and bits: plain 32 bits, 32 bits around the middle of the domain, or 64 bits likewise."""
     if attribute.base is not None and attribute.bits is not None:
         return attribute
@@ -218,4 +259,4 @@ def _with_code_range(attribute: Numeric | Timestamp, lo: int, hi: int) -> Numeri
             if lo > hi or -largest <= lo - base <= hi - base <= largest:
                 return replace(attribute, base=base if lo <= hi else 0, bits=bits)
     problem = f"the values span more than 64 bits can tell apart (domain {attribute.domain})"
-    raise InputError(problem, column=attribute.name)
+    raise InputError(problem, source=source, column=attribute.name)

@@ -55,6 +55,6 @@ def first_failing(array: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
 
 
 def shown(value: Any) -> str:
-    """A value as it is printed in an error: quoted and not too long."""
-    text = repr(value)
+    """A value as it is printed in an error: text in quotes, and not too long."""
+    text = repr(value) if isinstance(value, str | bytes) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."

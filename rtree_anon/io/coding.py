@@ -255,9 +255,13 @@ class CategoryCoder:
             return
         bad = np.flatnonzero(np.append(unknown.to_numpy(zero_copy_only=False), False)[indices])
         if len(bad):
-            text = shown(coded.dictionary[int(indices[bad[0]])].as_py())
-            advice = "add it to the schema, or let the attribute grow with allow_new=True"
-            raise CellError(int(bad[0]), f"the value {text} is not known to the schema; {advice}")
+            raise unknown_value(int(bad[0]), coded.dictionary[int(indices[bad[0]])].as_py())
+
+
+def unknown_value(index: int, value: object) -> CellError:
+    """The error for a category that the schema does not list."""
+    advice = "add it to the schema, or let the attribute grow with allow_new=True"
+    return CellError(index, f"the value {shown(value)} is not known to the schema; {advice}")
 
 
 def encoded_categories(column: pa.Array) -> pa.Array:

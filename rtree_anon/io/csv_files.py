@@ -26,6 +26,7 @@ _BLOCK_BYTES = 1 << 22  # also the longest row that is accepted
 _HEADER_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _DELIMITERS = ",;\t|"
+_NUL_PROBLEM = "the file holds NUL bytes; it is not UTF-8 text (save it as UTF-8)"
 
 
 class CsvFile:
@@ -93,7 +94,8 @@ class CsvFile:
                 raise checked.problem from None
             if ragged:
                 row = ragged[0]
-                problem = f"{row.actual_columns} fields where the header has {row.expected_columns}"
+                fields = "1 field" if row.actual_columns == 1 else f"{row.actual_columns} fields"
+                problem = f"the row has {fields}, the header has {row.expected_columns}"
                 raise InputError(problem, source=self.name, row=row.number and row.number - 1) from None
             raise
 
@@ -117,18 +119,22 @@ class CheckedBytes(io.RawIOBase):
         if self._ended:
             return b""
         block: bytes = self._stream.read(size if size >= 0 else None)
-        if not block:
-            self._ended = True
-            self._check_end()
-            return b"" if self._last_byte in b"\r\n" else b"\n"  # Arrow wants the header's line to be ended
-        self._check(block)
-        self._last_byte = block[-1:]
-        return block
+        while len(block) < size and not self._ended:
+            more = self._stream.read(size - len(block))
+            block += more
+            self._ended = not more
+        if block:
+            self._check(block)
+            self._last_byte = block[-1:]
+        if not self._ended:
+            return block
+        self._check_end()
+        return block if self._last_byte in b"\r\n" else block + b"\n"  # Arrow wants the header's line to be ended
 
     def _check(self, block: bytes) -> None:
         if b"\0" in block:
             row = int(self._state[1]) + block[: block.index(b"\0")].count(b"\n")
-            self._fail("the file holds NUL bytes; it is not UTF-8 text (save it as UTF-8)", row)
+            self._fail(_NUL_PROBLEM, row)
         if self._at_start:
             block = block.removeprefix(_BOM)
             self._at_start = False
@@ -189,7 +195,8 @@ def _read_header(head: bytes, name: str) -> tuple[str, list[str]]:
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError("the file is UTF-16; save it as UTF-8", source=name)
     if b"\0" in head:
-        raise InputError("the file holds NUL bytes; it is not UTF-8 text (save it as UTF-8)", source=name)
+        row = head[: head.index(b"\0")].count(b"\n") or None
+        raise InputError(_NUL_PROBLEM, source=name, row=row)
     text = head.removeprefix(_BOM).decode("utf-8", errors="replace").lstrip("\r\n")
     if not text.strip():
         raise InputError("the file is empty", source=name)

@@ -139,7 +139,7 @@ def reading(name: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         reason = reason.strip().split("\n")[0][:200] or type(error).__name__
-        raise InputError(f"the file cannot be read: {reason}", source=name) from None
+        raise InputError(f"cannot be read: {reason}", source=name) from None
 
 
 @contextmanager

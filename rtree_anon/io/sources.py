@@ -26,6 +26,7 @@ import pyarrow as pa
 from rtree_anon.errors import InputError, SchemaError, UsageError
 from rtree_anon.io.cells import Origin
 from rtree_anon.io.files import TableFile, open_file, reading, unchanged
+from rtree_anon.io.types import plain_type
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def _from_items(source: Iterable[Any]) -> Source:
         return _FileSource([path for item in rest for path in _expanded(item)])
     if isinstance(first, Mapping):
         with reading("rows"):
-            return _table_source(pa.Table.from_pylist([dict(row) for row in rest]))
+            return _table_source(pa.Table.from_pylist([dict(row) for row in rest]), "rows")
     raise UsageError(f"cannot read a table from a list of {type(first).__name__}; give paths, record batches or rows")
 
 
@@ -277,6 +278,8 @@ def _wider(one: pa.DataType, other: pa.DataType, file: str, column: str) -> pa.D
     if one == other:
         return one
     try:
+        if plain_type(one) == plain_type(other):
+            return plain_type(one)  # only the layout differs, as with a dictionary
         both = [pa.schema([("x", one)]), pa.schema([("x", other)])]
         return pa.unify_schemas(both, promote_options="permissive").field(0).type
     except (pa.ArrowException, TypeError):

@@ -97,7 +97,7 @@ def decoded(array: pa.Array) -> pa.Array:
 
 
 def category_type(plain: pa.DataType) -> pa.DataType:
-    """The type that categories of a column have: its own, or a wider one where Arrow cannot hash or read back its own."""
+    """The type of a column's categories: its own, or a wider one where Arrow cannot hash or read back its own."""
     if pa.types.is_float16(plain):
         return pa.float32()
     if pa.types.is_decimal(plain) and plain.precision <= 38:

@@ -20,6 +20,7 @@ from rtree_anon.io.cells import CellError, first_failing, shown
 
 MS_PER_DAY = 86_400_000
 MAX_FLOAT_DECIMALS = 9  # more digits than that are treated as a continuous value
+MAX_DIGITS = 18  # of a decimal: its units must fit 64 bits
 _EXACT_FLOAT = 2.0**53  # whole numbers below this are exact in float64
 _WORDS = {32: np.int32, 64: np.int64}
 
@@ -123,6 +124,14 @@ def needed_decimals(values: NDArray[np.float64], data_type: pa.DataType, start: 
     return None
 
 
+def needed_scale(values: pa.Array, start: int) -> int:
+    """The smallest number of decimals >= start that holds all decimal values exactly."""
+    for decimals in range(start, values.type.scale):
+        if not _loses_digits(values, decimals):
+            return decimals
+    return max(start, values.type.scale)
+
+
 def _flip_negative(bits: NDArray[np.int64]) -> NDArray[np.int64]:
     return bits ^ ((bits >> 63) & np.int64(np.iinfo(np.int64).max))
 
@@ -169,21 +178,23 @@ def _decimal_units(array: pa.Array, decimals: int) -> NDArray[np.int64]:
 
 
 def _rescaled(array: pa.Array, decimals: int) -> pa.Array:
-    target = pa.decimal256(76, decimals) if array.type.bit_width == 256 else pa.decimal128(38, decimals)
+    if not _loses_digits(array, decimals):
+        return pc.cast(array, _scaled_type(array.type, decimals))
+    index = first_failing(array, lambda part: _loses_digits(part, decimals))
+    problem = f"{array[index]} has more than the {decimals} decimals of this column, or too many digits"
+    raise CellError(index, problem)
 
-    def fails(part: pa.Array) -> bool:
-        try:
-            pc.cast(part, target)
-        except pa.ArrowInvalid:
-            return True
-        return False
 
+def _loses_digits(array: pa.Array, decimals: int) -> bool:
     try:
-        return pc.cast(array, target)
+        pc.cast(array, _scaled_type(array.type, decimals))
     except pa.ArrowInvalid:
-        index = first_failing(array, fails)
-        problem = f"{array[index]} has more than the {decimals} decimals of this column"
-        raise CellError(index, problem) from None
+        return True
+    return False
+
+
+def _scaled_type(data_type: pa.DataType, decimals: int) -> pa.DataType:
+    return pa.decimal256(76, decimals) if data_type.bit_width == 256 else pa.decimal128(38, decimals)
 
 
 def _decimal_array(

@@ -50,13 +50,17 @@ def float_arrays(draw: st.DrawFn) -> pa.Array:
 
 @st.composite
 def decimal_arrays(draw: st.DrawFn) -> pa.Array:
-    make, most = draw(
-        st.sampled_from([(pa.decimal32, 9), (pa.decimal64, 18), (pa.decimal128, 18), (pa.decimal256, 18)])
+    make, most, widest = draw(
+        st.sampled_from(
+            [(pa.decimal32, 9, 9), (pa.decimal64, 18, 18), (pa.decimal128, 18, 38), (pa.decimal256, 18, 76)]
+        )
     )
     digits = draw(st.integers(1, most))
     scale = draw(st.integers(0, digits))
     units = draw(_with_missing(st.integers(-(10**digits) + 1, 10**digits - 1)))
-    return pa.array([None if u is None else Decimal(u).scaleb(-scale) for u in units], make(digits, scale))
+    spare = draw(st.sampled_from([0, widest - digits]))  # decimal128(38, 22) with few digits in use
+    data_type = make(digits + spare, scale + draw(st.sampled_from([0, spare])))
+    return pa.array([None if u is None else Decimal(u).scaleb(-scale) for u in units], data_type)
 
 
 @st.composite

@@ -52,7 +52,7 @@ def test_the_axis_spans_the_codes_that_are_present(array: pa.Array) -> None:
     missing = codes == missing_code(codes.dtype)
     assert axis.has_missing == missing.any() == (None in comparable(array))
     if missing.all():
-        assert axis.lo > axis.hi or axis.kind is Kind.LINEAR and pa.types.is_boolean(array.type)
+        assert axis.lo > axis.hi or (axis.kind is Kind.LINEAR and pa.types.is_boolean(array.type))
     elif not pa.types.is_boolean(array.type):
         assert (axis.lo, axis.hi) == (codes[~missing].min(), codes[~missing].max())
 
