@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rtree_anon.checking.columns import code_column, code_in_order
+from rtree_anon.checking.columns import code_column, code_in_order, take_rows
 from rtree_anon.checking.grouping import group_rows
 from rtree_anon.checking.identity import measure_identity
 from rtree_anon.checking.report import Report
 from rtree_anon.checking.sensitive import measure_sensitive
-from rtree_anon.checking.sources import read_columns
+from rtree_anon.checking.sources import open_columns
 from rtree_anon.errors import InputError, SchemaError, UsageError
 
 
@@ -52,21 +52,24 @@ def check(
         grouped_by.extend(column for name in asked[0] for column in _columns_of(name, names))
         return [*grouped_by, *(_present(name, names) for name in others)]
 
-    columns = read_columns(table, choose)
-    if columns.num_rows == 0:
-        raise InputError("The table has no rows, so there is nothing to check.")
-    weights = None if counts is None else _weights(columns[counts], counts)
-    # Generators, not lists: one column's codes are in memory at a time.
-    grouping = group_rows((code_column(columns[name], name) for name in dict.fromkeys(grouped_by)), weights)
-    return Report(
-        columns=tuple(dict.fromkeys(grouped_by)),
-        sensitive={name: measure_sensitive(name, code_in_order(columns[name], name), grouping) for name in asked[1]},
-        identity=None
-        if identity is None
-        else measure_identity(identity, code_column(columns[identity], identity), grouping),
-        grouping=grouping,
-        _quasi=columns.select(list(dict.fromkeys(grouped_by))),
-    )
+    with open_columns(table, choose) as columns:
+        if columns.num_rows == 0:
+            raise InputError("The table has no rows, so there is nothing to check.")
+        weights = None if counts is None else _weights(columns.column(counts), counts)
+        names = list(dict.fromkeys(grouped_by))
+        # One column after the other, so that only one is in memory at a time.
+        grouping = group_rows((code_column(columns.column(name), name) for name in names), weights)
+        return Report(
+            columns=tuple(names),
+            sensitive={
+                name: measure_sensitive(name, code_in_order(columns.column(name), name), grouping) for name in asked[1]
+            },
+            identity=None
+            if identity is None
+            else measure_identity(identity, code_column(columns.column(identity), identity), grouping),
+            grouping=grouping,
+            _values=pa.table([take_rows(columns.column(name), grouping.first_rows) for name in names], names=names),
+        )
 
 
 def _as_names(names: Sequence[str], role: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Columns of any type as whole numbers: equal values get equal codes, different values different ones, exactly.
 
 Codes come from subtraction (whole numbers in a narrow range) or from Arrow's dictionary encoding, which compares values
-and does not trust hashes. Code 0 is always the missing value.
+and does not trust hashes. Where values are missing, their code is 0.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ def code_column(column: pa.ChunkedArray, name: str) -> Coded:
         bounds = pc.min_max(column).as_py()
         width = bounds["max"] - bounds["min"] + 1
         if width <= max(_NARROW, len(column)):
-            steps = column.cast(pa.int64()).fill_null(bounds["min"]).to_numpy() - bounds["min"]
-            missing = column.is_null().to_numpy()
-            return Coded(np.where(missing, 0, steps + 1), width + 1)
+            present = column.fill_null(bounds["min"]) if column.null_count else column
+            steps = np.subtract(present.to_numpy(), bounds["min"], dtype=np.int64)
+            if not column.null_count:
+                return Coded(steps, width)
+            return Coded(np.where(column.is_null().to_numpy(), 0, steps + 1), width + 1)
     codes, values = _dictionary(column)
     return Coded(codes, len(values) + 1)
 
@@ -59,6 +61,11 @@ def code_in_order(column: pa.ChunkedArray, name: str) -> Coded:
     return Coded(rank[codes], len(values) + 1)
 
 
+def take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+    """The values of a column at some rows, in the column's own type (texts may get a plainer one)."""
+    return _without_views(column).take(pa.array(rows))
+
+
 def _plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """The column in a type that subtraction and dictionaries understand, its values unchanged."""
     if isinstance(column.type, pa.BaseExtensionType):
@@ -76,9 +83,14 @@ def _plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return column.cast(pa.int64())
     if pa.types.is_float16(kind):
         return column.cast(pa.float32())
-    if kind in (pa.string_view(), pa.binary_view()):
-        return column.cast(pa.large_string() if kind == pa.string_view() else pa.large_binary())
-    return column
+    return _without_views(column)
+
+
+def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as offsets into one buffer: Arrow can neither number nor take texts of the newer view type (polars)."""
+    if column.type == pa.string_view():
+        return column.cast(pa.large_string())
+    return column.cast(pa.large_binary()) if column.type == pa.binary_view() else column
 
 
 def _dictionary(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:

@@ -63,7 +63,7 @@ def short_groups(report: Report, k: int, most_groups: int = MOST_GROUPS) -> list
     if not len(groups):
         return []
     what = "people" if report.identity else "rows"
-    title = f"{len(groups):,} groups with fewer than {k} {what} ({len(report.rows_below(k)):,} rows)"
+    title = f"{len(groups):,} groups with fewer than {k} {what} ({groups.n_rows:,} rows)"
     lines = [f"  {_name(group)}" for group in groups.first(most_groups)]
     if len(groups) > most_groups:
         lines.append(f"  and {len(groups) - most_groups:,} more")

@@ -48,7 +48,7 @@ class Report:
     sensitive: dict[str, SensitiveReport]
     identity: IdentityReport | None
     grouping: Grouping
-    _quasi: pa.Table
+    _values: pa.Table  # the quasi-identifier columns, one row per group
 
     @property
     def k(self) -> int:
@@ -144,7 +144,7 @@ class Report:
             "below": {
                 "k": k,
                 "groups": len(short),
-                "rows": int(self.sizes[short.numbers].sum()),
+                "rows": short.n_rows,
                 "listed": [group.to_dict() for group in short.first(most_groups)],
             },
         }
@@ -175,11 +175,16 @@ class Groups:
         number = int(self.numbers[position])
         report = self._report
         return Group(
-            values=report._quasi.slice(int(report.grouping.first_rows[number]), 1).to_pylist()[0],
+            values=report._values.slice(number, 1).to_pylist()[0],
             size=int(report.sizes[number]),
             individuals=int(report.identity.individuals_per_group[number]) if report.identity else None,
             rows=report.grouping.rows_in(number),
         )
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in these groups together."""
+        return int(self._report.sizes[self.numbers].sum())
 
     def __iter__(self) -> Iterator[Group]:
         return (self[position] for position in range(len(self)))

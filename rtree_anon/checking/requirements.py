@@ -27,6 +27,8 @@ class Requirements:
     t_ordered: float | None = None
     alpha: float | None = None
     beta: float | None = None
+    beta_enhanced: float | None = None
+    delta: float | None = None
     individual_alpha: float | None = None  # Definition 4 of the identity-reserved models: share of one person's rows
 
     @classmethod
@@ -60,11 +62,11 @@ class Requirements:
         if self.k is not None:
             smallest = report.k if report.individuals is None else report.individuals
             if smallest < self.k:
-                n_groups, n_rows = len(report.groups_below(self.k)), len(report.rows_below(self.k))
+                short = report.groups_below(self.k)
                 what = "rows" if report.individuals is None else "people"
                 yield (
-                    f"k = {self.k} was asked for, but {n_groups:,} of {report.n_groups:,} groups have fewer {what} "
-                    f"(the smallest {smallest}); {n_rows:,} rows are in them."
+                    f"k = {self.k} was asked for, but {len(short):,} of {report.n_groups:,} groups have fewer {what} "
+                    f"(the smallest {smallest}); {short.n_rows:,} rows are in them."
                 )
         if (
             self.individual_alpha is not None
@@ -92,10 +94,13 @@ class Requirements:
             ("t (ordered distance)", column.t_ordered, self.t_ordered),
             ("alpha (share of one value)", column.alpha, self.alpha),
             ("beta", column.beta, self.beta),
+            ("beta (enhanced)", column.beta_enhanced, self.beta_enhanced),
         ):
             if most is not None and _over(found, most):
                 yield f"{column.name}: {what} is {found:.6g}, above {most:g}."
+        if self.delta is not None and column.delta >= self.delta:  # the definition has "less than"
+            yield f"{column.name}: delta is {column.delta:.6g}, not below {self.delta:g}."
 
 
 def _over(figure: float, limit: float) -> bool:
-    return figure > limit + _ROUNDING * max(abs(figure), abs(limit))
+    return figure > limit + _ROUNDING * max(1.0, abs(limit))

@@ -7,9 +7,11 @@ everybody who reads the file. An empty field is missing; a quoted empty field is
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -19,26 +21,52 @@ import pyarrow.parquet
 from rtree_anon.errors import InputError, SchemaError, UsageError
 
 _DELIMITERS = (",", ";", "\t", "|")
-_COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
 
 ChooseColumns = Callable[[Sequence[str]], Sequence[str]]
 
 
-def read_columns(table: Any, choose: ChooseColumns) -> pa.Table:
+class Columns(Protocol):
+    """Columns of a table, by name; asked for one at a time, so that a large file need not be in memory as a whole."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the table."""
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One of the chosen columns."""
+
+
+@contextmanager
+def open_columns(table: Any, choose: ChooseColumns) -> Iterator[Columns]:
     """The columns of `table` that `choose` picks from its column names.
 
     `table` is a path (Parquet, CSV, Arrow IPC), an Arrow table, batch or stream, a pandas or polars frame, or anything
     else that speaks the Arrow C stream interface or has a method `to_arrow`.
     """
-    if isinstance(table, str | os.PathLike):
-        return _read_path(Path(table), choose)
+    if not isinstance(table, str | os.PathLike):
+        yield _from_object(table, choose)
+        return
+    path = Path(table)
+    if not path.is_file():
+        what = "is a directory, not a table; name one of its files" if path.is_dir() else "does not exist"
+        raise UsageError(f"{path} {what}.")
     try:
-        return _read_object(table, choose)
+        with _from_path(path, choose) as columns:
+            yield columns
+    except MemoryError:  # Arrow's is an ArrowException too, but says nothing against the file
+        raise
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"cannot be read: {error}", source=str(path)) from error
+
+
+def _from_object(table: Any, choose: ChooseColumns) -> pa.Table:
+    try:
+        return _as_arrow(table, choose)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InputError(f"The frame cannot be read as columns of one type each: {error}") from error
 
 
-def _read_object(table: Any, choose: ChooseColumns) -> pa.Table:
+def _as_arrow(table: Any, choose: ChooseColumns) -> pa.Table:
     if type(table).__module__.partition(".")[0] == "pandas":  # chosen before conversion: others may hold anything
         names = [str(name) for name in table.columns]
         positions = [names.index(name) for name in _chosen(names, choose)]
@@ -59,22 +87,31 @@ def _read_object(table: Any, choose: ChooseColumns) -> pa.Table:
     return table.select(_chosen(table.column_names, choose))
 
 
-def _read_path(path: Path, choose: ChooseColumns) -> pa.Table:
-    if not path.is_file():
-        what = "is a directory, not a table; name one of its files" if path.is_dir() else "does not exist"
-        raise UsageError(f"{path} {what}.")
-    name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
-    readers = {".parquet": _read_parquet, ".arrow": _read_ipc, ".feather": _read_ipc, ".ipc": _read_ipc}
-    reader = readers.get(Path(name).suffix, _read_csv)
-    try:
-        return reader(path, choose)
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"cannot be read: {error}", source=str(path)) from error
+@contextmanager
+def _from_path(path: Path, choose: ChooseColumns) -> Iterator[Columns]:
+    if path.suffix == ".parquet":
+        with pyarrow.parquet.ParquetFile(path) as file:
+            _chosen(file.schema_arrow.names, choose)
+            yield _ParquetColumns(file)
+    elif path.suffix in (".arrow", ".feather", ".ipc"):
+        yield _read_ipc(path, choose)
+    else:
+        yield _read_csv(path, choose)
 
 
-def _read_parquet(path: Path, choose: ChooseColumns) -> pa.Table:
-    with pyarrow.parquet.ParquetFile(path) as file:
-        return file.read(columns=list(_chosen(file.schema_arrow.names, choose)))
+@dataclass(frozen=True)
+class _ParquetColumns:
+    """The columns of an open Parquet file, read when they are asked for."""
+
+    file: pyarrow.parquet.ParquetFile
+
+    @property
+    def num_rows(self) -> int:
+        n_rows: int = self.file.metadata.num_rows
+        return n_rows
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        return self.file.read(columns=[name]).column(0)
 
 
 def _read_ipc(path: Path, choose: ChooseColumns) -> pa.Table:

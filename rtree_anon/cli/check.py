@@ -46,6 +46,8 @@ def _thresholds(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--ordered-t", "t_ordered", type=share, help="t-closeness, ordered distance."),
             click.option("--alpha", type=share, help="Largest share of one sensitive value in a group."),
             click.option("--beta", type=share, help="Basic beta-likeness."),
+            click.option("--enhanced-beta", "beta_enhanced", type=share, help="Enhanced beta-likeness."),
+            click.option("--delta", type=share, help="Delta-disclosure privacy."),
             click.option("--individual-alpha", type=share, help="Largest share of one person's rows in a group."),
         ]
     ):

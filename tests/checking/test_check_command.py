@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,10 @@ def test_a_damaged_file_is_exit_code_1(tmp_path: Path) -> None:
         ({"t_ordered": 0.2}, {"t_ordered": 0.19}),
         ({"alpha": 1.0}, {"alpha": 0.99}),
         ({"beta": 2 / 3}, {"beta": 0.66}),
+        (
+            {"beta_enhanced": math.inf},
+            {"beta_enhanced": 100},
+        ),  # 2/3 more cold is within -ln 0.2; flu is not within -ln 0.8
         ({"individual_alpha": 2 / 3}, {"individual_alpha": 0.66}),
     ],
 )
@@ -103,12 +108,28 @@ def test_thresholds(reached: dict[str, object], missed: dict[str, object]) -> No
     assert len(report.shortfalls(**missed)) == 1
 
 
+def test_thresholds_of_models_that_bound_every_value() -> None:
+    """Half the rows are x, in the first group 3 of 4: a gain of 0.5, below -ln 0.5; and ln(0.25 / 0.5) = -ln 2."""
+    table = pa.table({"g": [1] * 4 + [2] * 4, "value": list("xxxyxyyy")})
+    report = check(table, ["g"], ["value"])
+    assert report.shortfalls(beta_enhanced=0.5, delta=0.694) == []
+    assert len(report.shortfalls(beta_enhanced=0.49)) == 1
+    assert report.shortfalls(delta=math.log(2)) == ["value: delta is 0.693147, not below 0.693147."]
+
+
 def test_k_counts_people_where_they_are_known() -> None:
     assert check(TABLE, ["sex"], identity="person").shortfalls(k=2) == []
     alone = TABLE.set_column(3, "person", pa.array([1, 1, 1, 3, 4]))
     (sentence,) = check(alone, ["sex"], identity="person").shortfalls(k=2)
     assert "1 of 2 groups have fewer people (the smallest 1); 3 rows" in sentence
     assert check(alone, ["sex"]).shortfalls(k=2) == []
+
+
+def test_rows_are_counted_by_their_counts() -> None:
+    report = check(pa.table({"g": [1, 2], "n": [3, 8]}), ["g"], counts="n")
+    assert report.shortfalls(k=4) == [
+        "k = 4 was asked for, but 1 of 2 groups have fewer rows (the smallest 3); 3 rows are in them."
+    ]
 
 
 def test_unknown_thresholds_are_refused() -> None:
