@@ -19,8 +19,6 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, Protocol
 
 from rtree_anon.errors import StorageError
@@ -247,13 +245,19 @@ def read_available(file: File, buffer: memoryview, offset: int) -> int:
     return n_read
 
 
-@contextmanager
-def explained(doing: str, path: str) -> Iterator[None]:
+class explained:  # noqa: N801 -- reads as a verb: with explained("write pages", path): ...
     """Turn the system's OSError into a StorageError that says what was being done, to which file, and what helps."""
-    try:
-        yield
-    except StorageError:
-        raise
-    except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, "")
-        raise StorageError(f"{path}: could not {doing}: {error.strerror or error}.{advice}") from error
+
+    __slots__ = ("_doing", "_path")
+
+    def __init__(self, doing: str, path: str) -> None:
+        self._doing, self._path = doing, path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
+            advice = _ADVICE.get(error.errno or 0, "")
+            reason = error.strerror or error
+            raise StorageError(f"{self._path}: could not {self._doing}: {reason}.{advice}") from error

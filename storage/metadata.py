@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]  # it ships no types
 
 from rtree_anon.errors import CorruptionError, UsageError
 

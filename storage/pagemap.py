@@ -9,6 +9,8 @@ This is why there is no free list on disk: a physical page is free if and only i
 kept names it (`reachable`), which is computed, not stored, and therefore cannot be wrong on disk. (Merkle, "A Digital
 Signature Based on a Conventional Encryption Function", CRYPTO '87, for the tree of checksums.)
 
+A map page's header holds its level and number, so no page can stand in two places of the map, however hostile the file.
+
 Invariant of a loaded map: all physical pages in it, map pages included, are different and below ``n_pages``; hence no
 cycle, no page shared by two ids, and no more reads than the file has pages.
 """
@@ -79,7 +81,7 @@ def load_map(data: DataFile, commit: Commit) -> PageMap:
     levels = [np.array([[commit.root_physical, commit.root_checksum]], np.uint64)]
     for level in range(len(sizes) - 2, -1, -1):
         above, wanted = levels[-1], sizes[level]
-        _require_sound(levels, commit.n_pages, may_be_free=False, path=data.path)
+        _require_in_file(above, commit.n_pages, data.path)
         parts = []
         for start in range(0, len(above), _READ_AT_ONCE):
             some = above[start : start + _READ_AT_ONCE]
@@ -96,8 +98,9 @@ def load_map(data: DataFile, commit: Commit) -> PageMap:
                 np.ascontiguousarray(flat).view("<u8").reshape(-1, 2)[: min(n_left, len(some) * header.fanout)]
             )
         levels.append(np.concatenate(parts))
-    _require_sound(levels, commit.n_pages, may_be_free=True, path=data.path)
-    return PageMap(tuple(reversed(levels)))
+    loaded = PageMap(tuple(reversed(levels)))
+    _require_sound(loaded.reachable(), commit.n_pages, data.path)
+    return loaded
 
 
 def write_map(
@@ -138,17 +141,16 @@ def write_map(
     return PageMap(tuple(levels))
 
 
-def _require_sound(levels: list[Entries], n_pages: int, *, may_be_free: bool, path: str) -> None:
-    newest = levels[-1][:, 0]
-    if not may_be_free and bool((newest == NO_PAGE).any()):
-        raise CorruptionError(f"{path}: the page map has a hole where one of its own pages should be.")
-    physical = np.concatenate([level[:, 0] for level in levels])
-    physical = physical[physical != NO_PAGE]
-    if len(physical) and int(physical.max()) >= n_pages:
-        raise CorruptionError(
-            f"{path}: the page map points to page {int(physical.max())}, but there are only {n_pages}."
-        )
-    if len(np.unique(physical)) != len(physical):
+def _require_in_file(map_pages: Entries, n_pages: int, path: str) -> None:
+    if int(map_pages[:, 0].max()) >= n_pages:  # a hole (NO_PAGE) is one of these
+        raise CorruptionError(f"{path}: the page map has lost one of its own pages, or points behind the end of the file.")
+
+
+def _require_sound(physical: Ids, n_pages: int, path: str) -> None:
+    ordered = np.sort(physical)
+    if int(ordered[-1]) >= n_pages:
+        raise CorruptionError(f"{path}: the page map points to page {int(ordered[-1])}, but there are only {n_pages}.")
+    if bool((ordered[1:] == ordered[:-1]).any()):
         raise CorruptionError(f"{path}: the page map uses one page twice; it is damaged.")
 
 

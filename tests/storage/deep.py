@@ -1,0 +1,63 @@
+"""Counts of the long runs, kept in a file so that they add up over many runs: seeds are never done twice for the same code.
+
+`deep_counts.json` names the code (a digest of the store's syntax, without comments) that the counts are for; when the code has
+changed, counting begins anew and the old sum is kept under ``earlier``. `STORAGE_DEEP_SECONDS` bounds one run of each test.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import rtree_anon.storage
+
+COUNTS = Path(os.environ.get("STORAGE_DEEP_COUNTS", Path(__file__).with_name("deep_counts.json")))
+
+
+def code_digest() -> str:
+    """Of all modules of the store, without comments and docstrings."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(rtree_anon.storage.__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+                body[0].value.value = ""
+        digest.update(f"{path.name}\n{ast.dump(tree)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def accumulate(what: str, wanted: int, step: Callable[[int], int]) -> tuple[int, int]:
+    """Call `step(seed)` with ever new seeds until `wanted` is reached or the time is up; (count of this run, count so far)."""
+    deadline = time.monotonic() + float(os.environ.get("STORAGE_DEEP_SECONDS", "1e9"))
+    n_now, total = 0, _entry(what)["count"]
+    while total < wanted and (time.monotonic() < deadline or n_now == 0):
+        entry = _entry(what)
+        n_step = step(entry["next_seed"])
+        n_now += n_step
+        total = entry["count"] + n_step
+        _save(what, {**entry, "count": total, "next_seed": entry["next_seed"] + 1, "wanted": wanted})
+    return n_now, total
+
+
+def _entry(what: str) -> dict[str, object]:
+    entry = _load().get(what, {"count": 0, "next_seed": 1000, "earlier": 0, "code": code_digest()})
+    if entry["code"] != code_digest():
+        entry = {**entry, "earlier": entry["earlier"] + entry["count"], "count": 0, "code": code_digest()}
+    return entry
+
+
+def _load() -> dict[str, dict[str, object]]:
+    return json.loads(COUNTS.read_text()) if COUNTS.exists() else {}
+
+
+def _save(what: str, entry: dict[str, object]) -> None:
+    counts = {**_load(), what: entry}
+    fresh = COUNTS.with_suffix(".new")
+    fresh.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
+    fresh.rename(COUNTS)
