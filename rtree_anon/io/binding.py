@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rtree_anon.errors import InputError, SchemaError
 from rtree_anon.hierarchy import Hierarchy
-from rtree_anon.io.cells import CellError, Origin, located, shown
+from rtree_anon.io.cells import CellError, Origin, first_row_with, located, shown
 from rtree_anon.io.coding import category_values, encoded_categories, unknown_value
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units, unit_limits, unit_to_value
@@ -213,10 +213,8 @@ def _has_place(hierarchy: Hierarchy, label: str) -> bool:
 
 def _first_row_of(wanted: pa.Array, values: pa.Array, indices: pa.Array) -> tuple[int, object]:
     """The first row with one of the wanted values, and its value; rows are indices into `values`."""
-    is_wanted = np.append(pc.is_in(values, value_set=wanted).to_numpy(zero_copy_only=False), False)
-    rows = indices.fill_null(-1).to_numpy()
-    index = int(np.flatnonzero(is_wanted[rows])[0])
-    return index, values[int(rows[index])].as_py()
+    index = first_row_with(indices, pc.is_in(values, value_set=wanted).to_numpy(zero_copy_only=False))
+    return index, values[indices[index].as_py()].as_py()
 
 
 def _own_type(attribute: Attribute, column_type: pa.DataType, source: str) -> pa.DataType:

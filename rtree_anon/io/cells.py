@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rtree_anon.errors import InputError
 
@@ -52,6 +54,12 @@ def first_failing(array: pa.Array, fails: Callable[[pa.Array], bool]) -> int:
         else:
             start = middle
     return start
+
+
+def first_row_with(indices: pa.Array, wanted: NDArray[np.bool_]) -> int:
+    """The first row of a dictionary-encoded column whose value is wanted; `wanted` has one entry per distinct value."""
+    rows = indices.fill_null(len(wanted)).to_numpy()
+    return int(np.argmax(np.append(wanted, False)[rows]))
 
 
 def shown(value: Any) -> str:

@@ -236,26 +236,21 @@ class CategoryCoder:
 
     def encode(self, column: pa.Array, dtype: Any) -> Codes:
         coded = encoded_categories(column)
-        places = pc.index_in(category_values(coded.dictionary, self.data_type), value_set=self.values)
-        known = places.fill_null(-1).to_numpy()
-        # the last place is for a missing index
-        code_of = np.append(np.where(known < 0, missing_code(dtype), known), missing_code(dtype)).astype(dtype)
-        indices = coded.indices.fill_null(len(places)).to_numpy()
-        self._check_known(coded, places, indices)
+        values = category_values(coded.dictionary, self.data_type)
+        places = pc.index_in(values, value_set=self.values).fill_null(-1).to_numpy()
+        missing = missing_code(dtype)
+        code_of = np.append(np.where(places < 0, missing, places), missing).astype(dtype)
+        indices = coded.indices.fill_null(len(places)).to_numpy()  # the last entry is for a missing index
+        unknown = np.append((places < 0) & values.is_valid().to_numpy(zero_copy_only=False), False)
+        if unknown.any() and unknown[indices].any():  # a dictionary may list values that no row has
+            index = int(np.argmax(unknown[indices]))
+            raise unknown_value(index, values[int(indices[index])].as_py())
         codes: Codes = code_of[indices]
         return codes
 
     def decode(self, codes: Codes) -> pa.Array:
         mask = codes == missing_code(codes.dtype)
         return self.values.take(pa.array(np.where(mask, 0, codes), mask=mask))
-
-    def _check_known(self, coded: pa.Array, places: pa.Array, indices: Codes) -> None:
-        unknown = pc.and_(places.is_null(), category_values(coded.dictionary, self.data_type).is_valid())
-        if not pc.any(unknown, min_count=0).as_py():
-            return
-        bad = np.flatnonzero(np.append(unknown.to_numpy(zero_copy_only=False), False)[indices])
-        if len(bad):
-            raise unknown_value(int(bad[0]), coded.dictionary[int(indices[bad[0]])].as_py())
 
 
 def unknown_value(index: int, value: object) -> CellError:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtree_anon.io.cells import CellError, first_failing, shown
-from rtree_anon.io.text import parse
+from rtree_anon.io.text_parsing import parse
 from rtree_anon.io.types import decoded, is_text, type_text
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from rtree_anon.io.cells import CellError, Origin, first_failing, located
 _BLOCK_BYTES = 1 << 22  # also the longest row that is accepted
 _HEADER_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")  # the header is row 1
 _DELIMITERS = ",;\t|"
 _NUL_PROBLEM = "the file holds NUL bytes; it is not UTF-8 text (save it as UTF-8)"
 
@@ -38,8 +40,8 @@ class CsvFile:
         self.path, self.name, self.compression = path, str(path), compression
         with self._open() as stream:
             head = stream.read(_HEADER_BYTES)
-        self.delimiter, names = _read_header(head, self.name)
-        self.fields = pa.schema([(name, pa.string()) for name in names])
+        self.delimiter, self.names = _read_header(head, self.name)
+        self.fields = pa.schema([(name, pa.string()) for name in self.names])
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, Origin]]:
         """Batches of the given columns, all text."""
@@ -62,12 +64,6 @@ class CsvFile:
         return pa.CompressedInputStream(raw, self.compression) if self.compression else raw
 
     def _parsed(self, checked: CheckedBytes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        ragged: list[Any] = []
-
-        def note_ragged(row: Any) -> str:
-            ragged.append(row)
-            return "error"
-
         n_fields = len(self.fields)
         try:
             reader = pa_csv.open_csv(
@@ -77,26 +73,25 @@ class CsvFile:
                     delimiter=self.delimiter,
                     newlines_in_values=True,
                     ignore_empty_lines=n_fields > 1,
-                    invalid_row_handler=note_ragged,
                 ),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(self.fields.names, pa.binary()),
                     include_columns=list(columns),
                     strings_can_be_null=True,
                     null_values=[""],
-                    quoted_strings_can_be_null=False,
+                    quoted_strings_can_be_null=True,
                     check_utf8=False,
                 ),
             )
             yield from reader
-        except (pa.ArrowException, InputError):
+        except (pa.ArrowException, InputError) as error:
             if checked.problem is not None:
                 raise checked.problem from None
-            if ragged:
-                row = ragged[0]
-                fields = "1 field" if row.actual_columns == 1 else f"{row.actual_columns} fields"
-                problem = f"the row has {fields}, the header has {row.expected_columns}"
-                raise InputError(problem, source=self.name, row=row.number and row.number - 1) from None
+            # Arrow's own callback for such rows cannot be used: it fails on text that is not UTF-8
+            if ragged := _RAGGED.search(str(error)):
+                record, expected, found = (int(number) for number in ragged.groups())
+                problem = f"the row has {found} field{'s' if found > 1 else ''}, the header has {expected}"
+                raise InputError(problem, source=self.name, row=record - 1) from None
             raise
 
 

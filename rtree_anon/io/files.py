@@ -38,6 +38,7 @@ class TableFile(Protocol):
     name: str
     untyped: bool
     fields: pa.Schema
+    names: list[str]
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, Origin]]: ...
 
@@ -79,6 +80,7 @@ class ParquetFile:
         self.path, self.name = path, str(path)
         with self._open() as file:
             self.fields = file.schema_arrow
+        self.names = list(self.fields.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, Origin]]:
         first_row = 1
@@ -107,6 +109,7 @@ class ArrowFile:
             self._is_stream = file.read(4) == b"\xff\xff\xff\xff"
         with pa.OSFile(self.name, "rb") as file:
             self.fields = self._reader(file, None).schema
+        self.names = list(self.fields.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, Origin]]:
         first_row = 1

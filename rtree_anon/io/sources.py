@@ -113,7 +113,7 @@ class _FileSource:
         self._files: list[TableFile] = [open_file(path) for path in paths]
         first = self._files[0]
         self.name = first.name if len(paths) == 1 else f"{first.name} and {len(paths) - 1} more"
-        self.names = list(first.fields.names)
+        self.names = first.names
         self.untyped = first.untyped
         for file in self._files[1:]:
             if file.untyped != self.untyped:

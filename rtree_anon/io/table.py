@@ -22,16 +22,16 @@ from rtree_anon.io.cells import located
 from rtree_anon.io.coding import Coder, RowCoder
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.sources import Piece, Source, open_source
-from rtree_anon.io.text import Kind, TextColumn
-from rtree_anon.io.types import checked_plain_type, decoded, default_attribute
+from rtree_anon.io.text_types import Purpose, TextColumn
+from rtree_anon.io.types import checked_plain_type, decoded, default_attribute, type_from_text
 from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Schema, Timestamp
 from rtree_anon.space import Space
 
-_TEXT_KINDS: dict[type[Any], Kind] = {
-    Numeric: Kind.NUMBER,
-    Date: Kind.DATE,
-    Timestamp: Kind.MOMENT,
-    Boolean: Kind.TRUTH,
+_PURPOSES: dict[type[Any], Purpose] = {
+    Numeric: Purpose.NUMBER,
+    Date: Purpose.DATE,
+    Timestamp: Purpose.MOMENT,
+    Boolean: Purpose.TRUTH,
 }
 
 
@@ -103,18 +103,20 @@ def _column_types(source: Source, schema: Schema, pieces: Iterable[Piece]) -> di
     fields = source.fields(schema.column_names)
     types = {field.name: field.type for field in fields}
     attributes = dict(zip(schema.quasi_names, schema.quasi, strict=True))
-    wanted: dict[str, Kind] = {}
+    wanted: dict[str, Purpose] = {}
     for name, data_type in types.items():
         plain = checked_plain_type(data_type, source.name, name)
         attribute = attributes.get(name)
         if not isinstance(attribute, str | NoneType) and attribute.type is not None:
-            continue  # the attribute says what the column is
+            if pa.types.is_string(plain):  # parsed once, here, to what the attribute says
+                types[name] = type_from_text(attribute.type)
+            continue
         if isinstance(attribute, Categorical) or not pa.types.is_string(plain):
             continue
         if not isinstance(attribute, str | NoneType):
-            wanted[name] = _TEXT_KINDS[type(attribute)]
+            wanted[name] = _PURPOSES[type(attribute)]
         elif source.untyped:
-            wanted[name] = Kind.CARRIED if attribute is None else Kind.QUASI
+            wanted[name] = Purpose.CARRIED if attribute is None else Purpose.QUASI
     if wanted:
         found = {name: TextColumn(name) for name in wanted}
         for piece in pieces:

@@ -129,7 +129,7 @@ def needed_scale(values: pa.Array, start: int) -> int:
     for decimals in range(start, values.type.scale):
         if not _loses_digits(values, decimals):
             return decimals
-    return max(start, values.type.scale)
+    return max(start, int(values.type.scale))
 
 
 def _flip_negative(bits: NDArray[np.int64]) -> NDArray[np.int64]:
