@@ -137,6 +137,10 @@ class DataFile:
         with explained("ask for the size of the page file", self.path):
             return max(self._file.size() - PROLOGUE_BYTES, 0) // self.header.page_bytes
 
+    def renamed(self, path: str) -> None:
+        """The file has another name now; messages will use it."""
+        self.path = self._file.path = path
+
     def sync(self) -> None:
         """Everything written so far survives a power cut."""
         with explained("make the page file durable", self.path):

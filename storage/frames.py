@@ -203,5 +203,5 @@ def _require_nothing_valid_behind(file: File, header: JournalHeader, bad_at: int
         if frame is not None:
             raise CorruptionError(
                 f"{file.path}: the journal is damaged at byte {bad_at}: a durable record is unreadable, but a later one"
-                f" (at byte {offset}) can. Nothing was changed; restore the index from a copy."
+                f" (at byte {offset}) is not. Nothing was changed; restore the index from a copy."
             )

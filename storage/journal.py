@@ -139,6 +139,7 @@ class Journal:
                 self._ended = f"{self._directory}: the journal could not be replaced ({error}). Reopen the index."
                 raise
             self._file.close()
+            new.path = f"{self._directory}/{JOURNAL}"
             self._file, self._header, self._frames, self._end = new, scan.header, list(scan.frames), scan.end
             self._durable_seq = scan.next_seq - 1
 

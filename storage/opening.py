@@ -49,9 +49,11 @@ def create_store(
             store_id, file_id = fs.random_bytes(16), fs.random_bytes(16)
             fs.open(f"{making}/{WRITER_LOCK}", Access.CREATE).close()
             data = DataFile.create(fs, f"{making}/{DATA}", Header(page_bytes, store_id, file_id))
-            data.write_commit(Commit(1, 0, 0, NO_PAGE, 0, 0, 0, file_id, {}))
-            data.sync()
-            data.close()
+            try:
+                data.write_commit(Commit(1, 0, 0, NO_PAGE, 0, 0, 0, file_id, {}))
+                data.sync()
+            finally:
+                data.close()
             Journal.create(fs, making, store_id, 1).close()
             fs.sync_directory(making)
             if fs.exists(target):

@@ -143,7 +143,9 @@ def write_map(
 
 def _require_in_file(map_pages: Entries, n_pages: int, path: str) -> None:
     if int(map_pages[:, 0].max()) >= n_pages:  # a hole (NO_PAGE) is one of these
-        raise CorruptionError(f"{path}: the page map has lost one of its own pages, or points behind the end of the file.")
+        raise CorruptionError(
+            f"{path}: the page map has lost one of its own pages, or points behind the end of the file."
+        )
 
 
 def _require_sound(physical: Ids, n_pages: int, path: str) -> None:

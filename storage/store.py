@@ -270,7 +270,7 @@ class DiskStore:
             self._fs.rename(f"{self._directory}/{NEW_DATA}", f"{self._directory}/{DATA}")
             self._fs.sync_directory(self._directory)
         self._data.close()
-        fresh.path = f"{self._directory}/{DATA}"
+        fresh.renamed(f"{self._directory}/{DATA}")
         self._data = fresh
 
     def _flush(self, seq: int | None) -> int:

@@ -1,7 +1,7 @@
 """The crash explorer: every changing operation of a workload is a crash point, every point has many outcomes.
 
-One run of the workload; after each operation the disk is crashed in `n_outcomes` different ways and each image is checked.
-A violation names the seed, the workload, the operation and the outcome, and the command that repeats it.
+One run of the workload; after each operation the disk is crashed in `n_outcomes` different ways and each image is
+checked. A violation names the seed, the workload, the operation and the outcome, and the command that repeats it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def explore_crashes(workload: str, seed: int, n_outcomes: int, first_outcome: in
             try:
                 check(image, script.model, depth=n_images)
             except ViolationError as violation:
+                again = f"python -m tests.storage.crashes {workload!r} {seed} {n_outcomes} {first_outcome}"
                 raise ViolationError(
-                    f"{violation} -- workload {workload!r}, seed {seed}, operation {n_operations} ({operation} {path}), outcome"
-                    f" {outcome}; repeat with: python -m tests.storage.crashes {workload!r} {seed} {n_outcomes} {first_outcome}"
+                    f"{violation} -- workload {workload!r}, seed {seed}, operation {n_operations} ({operation} {path}),"
+                    f" outcome {outcome}; repeat with: {again}"
                 ) from violation
 
     disk.after = crash_here
@@ -79,8 +80,8 @@ def explore_second_crashes(workload: str, seed: int, every: int) -> tuple[int, i
                 check(target, script.model, depth=n_images % 2)  # the model knows nothing of going on
             except ViolationError as violation:
                 raise ViolationError(
-                    f"{violation} -- workload {workload!r}, seed {seed}, operation {n_operations} ({operation} {path}), {what};"
-                    f" repeat with: python -m tests.storage.crashes second {workload!r} {seed} {every}"
+                    f"{violation} -- workload {workload!r}, seed {seed}, operation {n_operations} ({operation} {path}),"
+                    f" {what}; repeat with: python -m tests.storage.crashes second {workload!r} {seed} {every}"
                 ) from violation
 
         image.after = crash_again

@@ -1,7 +1,9 @@
-"""Counts of the long runs, kept in a file so that they add up over many runs: seeds are never done twice for the same code.
+"""Counts of the long runs, kept in a file so that they add up over many runs: seeds are never done twice for the same
+code.
 
-`deep_counts.json` names the code (a digest of the store's syntax, without comments) that the counts are for; when the code has
-changed, counting begins anew and the old sum is kept under ``earlier``. `STORAGE_DEEP_SECONDS` bounds one run of each test.
+`deep_counts.json` names the code (a digest of the store's syntax, without comments) that the counts are for; when the
+code has changed, counting begins anew and the old sum is kept under ``earlier``. `STORAGE_DEEP_SECONDS` bounds one run
+of each test.
 """
 
 from __future__ import annotations
@@ -26,14 +28,21 @@ def code_digest() -> str:
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
             body = getattr(node, "body", None)
-            if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            if (
+                isinstance(body, list)
+                and body
+                and isinstance(body[0], ast.Expr)
+                and isinstance(body[0].value, ast.Constant)
+            ):
                 body[0].value.value = ""
         digest.update(f"{path.name}\n{ast.dump(tree)}\n".encode())
     return digest.hexdigest()[:16]
 
 
 def accumulate(what: str, wanted: int, step: Callable[[int], int]) -> tuple[int, int]:
-    """Call `step(seed)` with ever new seeds until `wanted` is reached or the time is up; (count of this run, count so far)."""
+    """Call `step(seed)` with ever new seeds until `wanted` is reached or the time is up; (count of this run, count so
+    far).
+    """
     deadline = time.monotonic() + float(os.environ.get("STORAGE_DEEP_SECONDS", "1e9"))
     n_now, total = 0, _entry(what)["count"]
     while total < wanted and (time.monotonic() < deadline or n_now == 0):

@@ -1,8 +1,10 @@
-"""A simulated disk behind the storage's file protocols: what was not synced may be lost, torn, garbled or kept, in any subset.
+"""A simulated disk behind the storage's file protocols: what was not synced may be lost, torn, garbled or kept, in any
+subset.
 
-A file has its durable bytes and the writes since its last sync; a directory has its durable names and the changes since its
-last sync (a rename is one change: it happens or not). `crash` makes one of the disks that a power cut could leave behind.
-`before` and `after` see every operation, for faults and for crash points. Deterministic, no root, thousands of images a second.
+A file has its durable bytes and the writes since its last sync; a directory has its durable names and the changes
+since its last sync (a rename is one change: it happens or not). `crash` makes one of the disks that a power cut could
+leave behind. `before` and `after` see every operation, for faults and for crash points. Deterministic, no root,
+thousands of images a second.
 """
 
 from __future__ import annotations
@@ -40,9 +42,7 @@ class Directory:
         apply_names(self.cached, changes)
 
 
-def apply_names(
-    names: dict[str, Node | Directory], changes: list[tuple[str, Node | Directory | None]]
-) -> None:
+def apply_names(names: dict[str, Node | Directory], changes: list[tuple[str, Node | Directory | None]]) -> None:
     for name, node in changes:
         if node is None:
             names.pop(name, None)
@@ -214,20 +214,9 @@ class SimulatedDisk:
         image.root = _after_crash(self.root, fates, made)
         return image
 
-    def n_pending(self) -> int:
-        """Changes that a crash could lose."""
-        seen: dict[int, int] = {}
-
-        def count(node: Node | Directory) -> None:
-            if id(node) in seen:
-                return
-            seen[id(node)] = len(node.pending)
-            if isinstance(node, Directory):
-                for inner in (*node.durable.values(), *node.cached.values()):
-                    count(inner)
-
-        count(self.root)
-        return sum(seen.values())
+    def copy(self) -> SimulatedDisk:
+        """The same files on a disk of their own."""
+        return self.crash(Fates(lambda kind: "kept", 0))
 
     def content(self, path: str) -> bytearray:
         """The bytes of a file, to be flipped in place."""
@@ -342,4 +331,6 @@ def crash_fates(number: int, seed: int) -> Fates:
         return Fates(lambda kind: "kept" if kind == "names" else "garbage", seed)
     if number == 4:
         return Fates(lambda kind: "kept" if kind == "names" else "torn", seed + number)
-    return Fates(lambda kind: rng.choice(WRITE_FATES) if kind == "write" else rng.choice(("lost", "kept")), seed + number)
+    return Fates(
+        lambda kind: rng.choice(WRITE_FATES) if kind == "write" else rng.choice(("lost", "kept")), seed + number
+    )

@@ -1,7 +1,9 @@
-"""P1-P3: whatever a crash leaves of what was not synced, the store is the last acknowledged state or that plus the one in flight.
+"""P1-P3: whatever a crash leaves of what was not synced, the store is the last acknowledged state or that plus the one
+in flight.
 
-Every changing operation (create, write, sync, rename, remove, …) of six workloads is a crash point; every pending write is lost,
-kept, torn, cut into sectors, zeroed or garbled, every pending name lost or kept. Then the recovery itself is crashed.
+Every changing operation (create, write, sync, rename, remove, …) of six workloads is a crash point; every pending
+write is lost, kept, torn, cut into sectors, zeroed or garbled, every pending name lost or kept. Then the recovery
+itself is crashed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The six workloads of the crash tests, each with a model of what it was promised, and the check of what a crash left.
 
-A workload runs once on a simulated disk; after each changing operation the explorer makes crash images and calls `check`, which
-knows from the model what may be found: the last acknowledged state, or that plus the one in flight (P2), and of the journal a
-prefix that holds everything acknowledged (P3).
+A workload runs once on a simulated disk; after each changing operation the explorer makes crash images and calls
+`check`, which knows from the model what may be found: the last acknowledged state, or that plus the one in flight
+(P2), and of the journal a prefix that holds everything acknowledged (P3).
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Model:
     records: list[bytes] = field(default_factory=list)  # all that were ever appended
     n_durable: int = 0  # of these acknowledged as durable
     pages: dict[int, bytes] = field(default_factory=dict)  # of the open transaction
-    published: dict[str, dict[str, bytes]] = field(default_factory=dict)  # directory -> files, in flight or acknowledged
+    published: dict[str, dict[str, bytes]] = field(
+        default_factory=dict
+    )  # directory -> files, in flight or acknowledged
     n_published: int = 0  # of these acknowledged
 
     def allowed(self) -> list[State | None]:
@@ -249,7 +251,9 @@ def check(disk: SimulatedDisk, model: Model, depth: int = 0) -> None:
         replayed = [record for _, record in store.replay()]
         n_found = found.journal_seq + len(replayed)
         _require(model.n_durable <= n_found <= len(model.records), "acknowledged journal records are lost")
-        _require(replayed == model.records[found.journal_seq : n_found], "the journal is not a prefix of what was written")
+        _require(
+            replayed == model.records[found.journal_seq : n_found], "the journal is not a prefix of what was written"
+        )
         if depth % 4 == 3:
             store.write(store.allocate(), b"life goes on", KIND)
             store.append([b"and on"])
