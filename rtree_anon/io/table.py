@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from rtree_anon.errors import InputError
 from rtree_anon.io.binding import Binder, make_binder
 from rtree_anon.io.cells import located
-from rtree_anon.io.coding import Coder, RowCoder
+from rtree_anon.io.coding import Coder, RowCoder, encoded_categories
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.sources import Piece, Source, open_source
 from rtree_anon.io.text_types import Purpose, TextColumn
 from rtree_anon.io.types import checked_plain_type, decoded, default_attribute, type_from_text
 from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Schema, Timestamp
 from rtree_anon.space import Space
+
+_MERGED_BYTES = 1 << 28
 
 _PURPOSES: dict[type[Any], Purpose] = {
     Numeric: Purpose.NUMBER,
@@ -58,11 +60,11 @@ class CodedTable:
 def read_table(source: Any, schema: Schema) -> CodedTable:
     """Reads and codes a whole source. Names in the schema that have no attribute yet are inferred from the data."""
     opened = open_source(source)
-    pieces = list(opened.pieces(schema.column_names))
+    pieces = list(_merged(opened.pieces(schema.column_names)))
     if not sum(piece.batch.num_rows for piece in pieces):
         raise InputError("there are no rows", source=opened.name)
     types = _column_types(opened, schema, pieces)
-    pieces = list(_conformed(pieces, types))
+    pieces = [_with_dictionaries(piece, schema, types) for piece in _conformed(pieces, types)]
     binders = _bind(opened, schema, types, pieces)
     bound = _bound_schema(schema, binders)
     coder = RowCoder(bound)
@@ -136,6 +138,36 @@ def _conformed(pieces: Iterable[Piece], types: dict[str, pa.DataType]) -> Iterat
                     column = conform(column, types[name])
             columns.append(column)
         yield Piece(pa.RecordBatch.from_arrays(columns, names=piece.batch.schema.names), piece.origin)
+
+
+def _with_dictionaries(piece: Piece, schema: Schema, types: dict[str, pa.DataType]) -> Piece:
+    """The piece with categories as dictionaries, which both the binders and the coders need: made once."""
+    batch = piece.batch
+    for place, (name, column) in enumerate(zip(schema.quasi_names, schema.quasi, strict=True)):
+        attribute = default_attribute(name, types[name]) if isinstance(column, str) else column
+        if isinstance(attribute, Categorical):
+            with located(piece.origin, name):
+                batch = batch.set_column(place, name, encoded_categories(batch.column(name)))
+    return Piece(batch, piece.origin)
+
+
+def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Consecutive pieces of one file as one: the work per piece would cost more than the copy."""
+    waiting: list[Piece] = []
+    for piece in pieces:
+        n_bytes = sum(one.batch.nbytes for one in (*waiting, piece))
+        if waiting and (waiting[0].origin.name != piece.origin.name or n_bytes > _MERGED_BYTES):
+            yield _concatenated(waiting)
+            waiting = []
+        waiting.append(piece)
+    if waiting:
+        yield _concatenated(waiting)
+
+
+def _concatenated(pieces: Sequence[Piece]) -> Piece:
+    if len(pieces) == 1:
+        return pieces[0]
+    return Piece(pa.concat_batches([piece.batch for piece in pieces]), pieces[0].origin)
 
 
 def _bind(source: Source, schema: Schema, types: dict[str, pa.DataType], pieces: Iterable[Piece]) -> list[Binder]:

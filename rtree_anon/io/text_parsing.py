@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rtree_anon.io.cells import CellError, first_failing, first_row_with, shown
-from rtree_anon.io.text_shapes import FALSE_WORDS, TRUE_WORDS, Shape, shapes_of, trimmed
+from rtree_anon.io.cells import CellError, first_failing, shown
+from rtree_anon.io.text_shapes import FALSE_WORDS, TRUE_WORDS, DistinctTexts, Shape, shapes_of
 
 _MANY_FAILURES = 16  # texts that Arrow refuses though their shape is right; looking for more is not worth it
 
@@ -20,20 +20,30 @@ def parse(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Texts as values of a type; raises `CellError` for the first text that is not one."""
     if pa.types.is_string(data_type):
         return texts.cast(pa.string())
-    coded = texts.dictionary_encode()
-    values = trimmed(coded.dictionary.cast(pa.string()))
+    distinct = DistinctTexts(texts.cast(pa.string()))
+    values = distinct.values
+    if _is_plainly_cast(values, data_type):
+        try:  # most often every text is a plain value, which Arrow finds out much faster than any pattern
+            return distinct.rows_of(_cast_texts(values, data_type))
+        except pa.ArrowInvalid:
+            pass
     shapes = shapes_of(values)
     fits = np.isin(shapes, _accepted_shapes(data_type))
     parsed, failed = _converted(pc.if_else(pa.array(fits), values, pa.scalar(None, pa.string())), data_type)
     wrong = (~fits & (shapes != Shape.MISSING)) | failed
     if wrong.any():
-        index = first_row_with(coded.indices, wrong)
-        place = coded.indices[index].as_py()
-        text = shown(coded.dictionary[place].as_py())
-        if shapes[place] == Shape.INFINITE:
-            raise CellError(index, f"{text} is infinite; give a finite number or leave it empty")
-        raise CellError(index, f"{text} is not {_called(data_type)}")
-    return parsed.take(coded.indices)
+        index, text = distinct.first_row(wrong)
+        if shapes_of(pa.array([text.strip()]))[0] == Shape.INFINITE:
+            raise CellError(index, f"{shown(text)} is infinite; give a finite number or leave it empty")
+        raise CellError(index, f"{shown(text)} is not {_called(data_type)}")
+    return distinct.rows_of(parsed)
+
+
+def _is_plainly_cast(values: pa.Array, data_type: pa.DataType) -> bool:
+    """Whether Arrow's own conversion accepts no text that we do not."""
+    if pa.types.is_integer(data_type):  # it would read 0x10 as a number
+        return not pc.any(pc.match_substring(values, "x", ignore_case=True), min_count=0).as_py()
+    return bool(pa.types.is_floating(data_type) or pa.types.is_date(data_type))
 
 
 def _accepted_shapes(data_type: pa.DataType) -> list[int]:

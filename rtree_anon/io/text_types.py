@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rtree_anon.io.cells import CellError, Origin, first_row_with, located, shown
-from rtree_anon.io.text_shapes import NUMBERS, TIMES, Shape, shapes_of, trimmed
+from rtree_anon.io.cells import CellError, Origin, located, shown
+from rtree_anon.io.text_shapes import NUMBERS, TIMES, DistinctTexts, Shape, shapes_of
 
 _INT64_LENGTH = 18  # any number of so many characters fits
 _MAX_DECIMAL_DIGITS = 38
@@ -71,16 +71,13 @@ class TextColumn:
 
     def observe(self, texts: pa.Array, origin: Origin) -> None:
         """Takes one batch of the column into account."""
-        coded = texts.dictionary_encode()
-        values = trimmed(coded.dictionary)
-        shapes = shapes_of(values)
-        per_value = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(values))
+        distinct = DistinctTexts(texts)
+        shapes, per_value = shapes_of(distinct.values), distinct.counts()
         self.counts += np.bincount(shapes, weights=per_value, minlength=len(Shape)).astype(np.int64)
-        for shape in {Shape(number) for number in shapes.tolist()}:
-            self._observe_shape(shape, values.filter(pa.array(shapes == shape)))
+        for shape in map(Shape, np.unique(shapes[per_value > 0])):
+            self._observe_shape(shape, distinct.values.filter(pa.array(shapes == shape)))
             if shape not in self.first_seen:
-                index = first_row_with(coded.indices, shapes == shape)
-                text = coded.dictionary[coded.indices[index].as_py()].as_py()
+                index, text = distinct.first_row(shapes == shape)
                 self.first_seen[shape] = _Sighting(self.n_rows + index, origin, index, text)
         self.n_rows += len(texts)
 

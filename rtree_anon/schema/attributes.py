@@ -176,7 +176,9 @@ def _check_coding(name: str, base: int | None, bits: int | None) -> None:
 def _checked_categories(name: str, what: str, given: Iterable[object]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise SchemaError(f"attribute {name!r}: {what} must be a list of values, not one text")
-    labels = tuple(_category_label(value) for value in given)
+    labels = tuple(given)  # type: ignore[arg-type]
+    if set(map(type, labels)) != {str}:
+        labels = tuple(_category_label(value) for value in labels)
     if len(set(labels)) != len(labels):
         seen: set[str] = set()
         twice = next(label for label in labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
