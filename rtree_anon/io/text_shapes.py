@@ -80,7 +80,8 @@ class DistinctTexts:
     def counts(self) -> NDArray[np.int64]:
         """How many rows have each value."""
         if self.indices is None:
-            return self.values.is_valid().cast(pa.int64()).to_numpy()
+            present: NDArray[np.int64] = self.values.is_valid().cast(pa.int64()).to_numpy()
+            return present
         return np.bincount(self.indices.drop_null().to_numpy(), minlength=len(self.values))
 
     def rows_of(self, converted: pa.Array) -> pa.Array:

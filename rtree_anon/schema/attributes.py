@@ -18,10 +18,11 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from rtree_anon.errors import SchemaError
 
@@ -176,12 +177,11 @@ def _check_coding(name: str, base: int | None, bits: int | None) -> None:
 def _checked_categories(name: str, what: str, given: Iterable[object]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise SchemaError(f"attribute {name!r}: {what} must be a list of values, not one text")
-    labels = tuple(given)  # type: ignore[arg-type]
-    if set(map(type, labels)) != {str}:
-        labels = tuple(_category_label(value) for value in labels)
+    listed = tuple(given)
+    plain = set(map(type, listed)) <= {str}  # most often; quicker than to look at each of a hundred thousand
+    labels = tuple(cast(Iterable[str], listed)) if plain else tuple(map(_category_label, listed))
     if len(set(labels)) != len(labels):
-        seen: set[str] = set()
-        twice = next(label for label in labels if label in seen or seen.add(label))  # type: ignore[func-returns-value]
+        twice = next(label for label, count in Counter(labels).items() if count > 1)
         raise SchemaError(f"attribute {name!r}: the value {twice!r} is listed twice")
     return labels
 
@@ -239,6 +239,11 @@ def _as_moment(name: str, value: object) -> str:
     match = _MOMENT.fullmatch(str(value))
     if match is None or not (match["date"] or match["time"]):
         raise SchemaError(f"attribute {name!r}: {value!r} is not a time such as 2024-05-31T12:00:00")
+    try:
+        datetime.date.fromisoformat(match["date"] or "2000-01-01")
+        datetime.time.fromisoformat(match["time"] or "00:00")
+    except ValueError as error:
+        raise SchemaError(f"attribute {name!r}: {value!r} is not a time: {error}") from None
     clock = match["time"] or "00:00:00"
     clock += ":00" if len(clock) == 5 else ""
     date = f"{match['date']}T" if match["date"] else ""
