@@ -68,7 +68,7 @@ def check(
             if identity is None
             else measure_identity(identity, code_column(columns.column(identity), identity), grouping),
             grouping=grouping,
-            _values=pa.table([take_rows(columns.column(name), grouping.first_rows) for name in names], names=names),
+            _values=pa.table([take_rows(columns.column(name), grouping.some_rows) for name in names], names=names),
         )
 
 

@@ -45,12 +45,11 @@ class Grouping:
         return int(self.sizes.sum())
 
     @cached_property
-    def first_rows(self) -> NDArray[np.int64]:
-        """The position of each group's first row."""
-        first = np.empty(self.n_groups, dtype=np.int64)
-        backwards = np.arange(len(self.group_of_row) - 1, -1, -1)
-        first[self.group_of_row[backwards]] = backwards  # the last assignment stays: the first row
-        return first
+    def some_rows(self) -> NDArray[np.int64]:
+        """The position of some row of each group: all of them have the same values."""
+        rows = np.empty(self.n_groups, dtype=np.int64)
+        rows[self.group_of_row] = np.arange(len(self.group_of_row))
+        return rows
 
     @cached_property
     def _rows_by_group(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -73,9 +72,7 @@ def group_rows(columns: Iterable[Coded], weights: NDArray[np.int64] | None = Non
     combined = next(remaining)
     for column in remaining:
         if combined.n_codes * column.n_codes > _LARGEST:
-            combined = renumbered(combined)
-        if combined.n_codes * column.n_codes > _LARGEST:
-            column = renumbered(column)
+            combined = renumbered(combined)  # now both have at most as many codes as a table has rows, or 2**20
         codes = combined.codes * column.n_codes + column.codes
         combined = Coded(codes, combined.n_codes * column.n_codes)
     groups = renumbered(combined)
