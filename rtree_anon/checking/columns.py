@@ -18,6 +18,8 @@ from rtree_anon.errors import InputError
 
 _NARROW = 1 << 20  # a range of values as wide as this, or as the column is long, needs no dictionary
 
+_TEXT_LIMIT = 1 << 31  # bytes of text that one array of 32-bit offsets can hold
+
 
 @dataclass(frozen=True, eq=False)
 class Coded:
@@ -102,11 +104,10 @@ def _dictionary(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
         return np.zeros(len(column), dtype=np.int64), pa.array([], pa.null())
     if pa.types.is_floating(column.type):
         column = _float_bits(column)
-    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # no rows, or more than one array can hold
-        encoded = (
-            pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], column.type).dictionary_encode()
-        )
+    if column.nbytes >= _TEXT_LIMIT and column.type in (pa.string(), pa.binary()):
+        column = column.cast(pa.large_string() if column.type == pa.string() else pa.large_binary())
+    # One array, then one dictionary: to unify those of many chunks took ten times as long.
+    encoded = column.combine_chunks().dictionary_encode()
     indices = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
     return indices + 1, encoded.dictionary
 
