@@ -106,7 +106,7 @@ def _dictionary(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
         column = _float_bits(column)
     if column.nbytes >= _TEXT_LIMIT and column.type in (pa.string(), pa.binary()):
         column = column.cast(pa.large_string() if column.type == pa.string() else pa.large_binary())
-    # One array, then one dictionary: to unify those of many chunks took ten times as long.
+    # One array, then one dictionary: to unify those of 36 chunks with many texts took 7 to 10 times as long.
     encoded = column.combine_chunks().dictionary_encode()
     indices = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
     return indices + 1, encoded.dictionary
