@@ -26,7 +26,7 @@ from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units
 from rtree_anon.io.types import category_type, decoded, is_text, plain_array, plain_type, type_from_text
 from rtree_anon.io.values import bits_to_floats, float_bits, from_units, to_floats, to_units
-from rtree_anon.schema import Attribute, Categorical, Numeric, Schema, Timestamp
+from rtree_anon.schema import Attribute, Boolean, Categorical, Numeric, Schema, Timestamp
 from rtree_anon.space import MAX_SET_CATEGORIES, Axis, Kind, Space, missing_code
 
 Codes = NDArray[Any]
@@ -107,12 +107,11 @@ class LinearCoder:
     def encode(self, column: pa.Array, dtype: Any) -> Codes:
         units, mask = to_units(conform(column, self.data_type), self.decimals)
         if mask is not None:
-            present = np.flatnonzero(~mask)
-            units = units.copy()
-            units[mask] = units[present[0]] if len(present) else 0
-            if not len(present):
+            if mask.all():
                 return np.full(len(units), missing_code(dtype), dtype)
-        self._check(units)
+            units = units.copy()
+            units[mask] = units[int(np.argmin(mask))]  # any value that is present
+        self._check(units, mask)
         if self.base == 0:
             codes = units.astype(dtype, copy=mask is not None)
         else:  # modulo 2**64, which is exact because the difference was checked to fit
@@ -129,20 +128,24 @@ class LinearCoder:
         units[mask] = 0
         return from_units(units, mask if mask.any() else None, self.data_type, self.decimals)
 
-    def _check(self, units: Codes) -> None:
+    def _check(self, units: Codes, mask: NDArray[np.bool_] | None) -> None:
         """Every unit has a code in this attribute's bits, and lies in the domain where that must not grow."""
         if not len(units):
             return
-        lo, hi = int(units.min()) - self.base, int(units.max()) - self.base
-        smallest, largest = missing_code(self.dtype) + 1, int(np.iinfo(self.dtype).max)
+        lo, hi = missing_code(self.dtype) + 1 + self.base, int(np.iinfo(self.dtype).max) + self.base
         problem = "is outside the range of numbers that this schema can code; bind the schema to data that has it"
-        if not getattr(self.attribute, "grow", True) and self.axis.lo <= self.axis.hi:
-            smallest, largest = self.axis.lo, self.axis.hi
-            problem = f"is outside the domain {self.attribute.domain[0]} to {self.attribute.domain[1]}"  # type: ignore
-        if lo < smallest or hi > largest:
-            index = int(units.argmin() if lo < smallest else units.argmax())
-            value = from_units(units[index : index + 1].astype(np.int64), None, self.data_type, self.decimals)
-            raise CellError(index, f"{shown(value[0].as_py())} {problem}")
+        domain = None if isinstance(self.attribute, Boolean | Categorical) else self.attribute.domain
+        if domain is not None and not self.attribute.grow:  # type: ignore[union-attr]
+            lo, hi = self.axis.lo + self.base, self.axis.hi + self.base
+            problem = f"is outside the domain {domain[0]} to {domain[1]}"
+        if lo <= int(units.min()) and int(units.max()) <= hi:
+            return
+        outside = (units < lo) | (units > hi)
+        if mask is not None:
+            outside &= ~mask
+        index = int(np.argmax(outside))
+        value = from_units(units[index : index + 1].astype(np.int64), None, self.data_type, self.decimals)
+        raise CellError(index, f"{shown(value[0].as_py())} {problem}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import InputError
 from rtree_anon.io.binding import Binder, make_binder
-from rtree_anon.io.cells import located
+from rtree_anon.io.cells import Origin, located
 from rtree_anon.io.coding import Coder, RowCoder, encoded_categories
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.sources import Piece, Source, open_source
@@ -88,6 +88,18 @@ def bind_schema(source: Any, schema: Schema) -> Schema:
         pieces = list(pieces)
     types = _column_types(opened, schema, pieces)
     return _bound_schema(schema, _bind(opened, schema, types, _conformed(pieces, types)))
+
+
+def grown_schema(schema: Schema, batch: pa.RecordBatch, origin: Origin) -> Schema:
+    """A bound schema, grown by what a further batch brings: wider domains, new categories where they are allowed.
+
+    Codes of values that were known before do not change (but where a rule such as intervals makes the hierarchy, new
+    values take their place in its order). Values that the schema does not accept raise an `InputError`.
+    """
+    source = open_source(batch)
+    types = _column_types(source, schema, [Piece(batch, origin)])
+    pieces = _conformed([Piece(batch.select(list(schema.column_names)), origin)], types)
+    return _bound_schema(schema, _bind(source, schema, types, pieces))
 
 
 class _Passes:

@@ -97,14 +97,16 @@ def decoded(array: pa.Array) -> pa.Array:
 
 
 def category_type(plain: pa.DataType) -> pa.DataType:
-    """The type of a column's categories: its own, or a wider one where Arrow cannot hash or read back its own."""
+    """The type of a column's categories: its own for numbers and truth values, text for everything else.
+
+    Arrow cannot read back every date or time from its text, nor hash half floats.
+    """
     if pa.types.is_float16(plain):
         return pa.float32()
     if pa.types.is_decimal(plain) and plain.precision <= 38:
         return pa.decimal128(plain.precision, plain.scale)
-    if pa.types.is_null(plain) or pa.types.is_decimal(plain) or pa.types.is_time(plain) or pa.types.is_duration(plain):
-        return pa.string()
-    return plain
+    keeps = pa.types.is_integer(plain) or pa.types.is_boolean(plain) or pa.types.is_floating(plain)
+    return plain if keeps else pa.string()
 
 
 def checked_plain_type(data_type: pa.DataType, source: str, column: str) -> pa.DataType:

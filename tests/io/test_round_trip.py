@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.io.cells import Origin
@@ -21,6 +21,7 @@ from .arrays import any_arrays, comparable, float_arrays, same_values
 ORIGIN = Origin("test")
 
 
+@settings(deadline=None)
 @given(array=any_arrays())
 def test_codes_give_back_the_column(array: pa.Array) -> None:
     coded = read_table(pa.table({"x": array}), Schema(["x"]))
@@ -30,6 +31,7 @@ def test_codes_give_back_the_column(array: pa.Array) -> None:
     assert coded.codes.flags.c_contiguous and coded.codes.dtype in (np.int32, np.int64)
 
 
+@settings(deadline=None)
 @given(array=any_arrays())
 def test_codes_keep_the_order_of_values(array: pa.Array) -> None:
     coded = read_table(pa.table({"x": array}), Schema(["x"]))
@@ -45,6 +47,7 @@ def test_codes_keep_the_order_of_values(array: pa.Array) -> None:
         assert all((code == other) == (value == its) for other, its in present)
 
 
+@settings(deadline=None)
 @given(array=any_arrays())
 def test_the_axis_spans_the_codes_that_are_present(array: pa.Array) -> None:
     coded = read_table(pa.table({"x": array}), Schema(["x"]))
@@ -57,6 +60,7 @@ def test_the_axis_spans_the_codes_that_are_present(array: pa.Array) -> None:
         assert (axis.lo, axis.hi) == (codes[~missing].min(), codes[~missing].max())
 
 
+@settings(deadline=None)
 @given(array=any_arrays(), cut=st.integers(0, 12))
 def test_batches_code_like_the_whole(array: pa.Array, cut: int) -> None:
     """A saved and reloaded schema codes parts of a column exactly as `read_table` coded the whole."""
@@ -70,6 +74,7 @@ def test_batches_code_like_the_whole(array: pa.Array, cut: int) -> None:
     assert np.concatenate(parts).tolist() == coded.codes.tolist()
 
 
+@settings(deadline=None)
 @given(array=any_arrays())
 def test_any_column_can_be_categorical(array: pa.Array) -> None:
     coded = read_table(pa.table({"x": array}), Schema([Categorical("x")]))
@@ -82,6 +87,7 @@ def test_any_column_can_be_categorical(array: pa.Array) -> None:
     assert coded.schema == schema_from_toml(schema_to_toml(coded.schema))
 
 
+@settings(deadline=None)
 @given(array=float_arrays())
 def test_floats_with_few_digits_are_linear(array: pa.Array) -> None:
     coded = read_table(pa.table({"x": array}), Schema(["x"]))

@@ -121,6 +121,8 @@ def test_categories_are_known_by_their_text() -> None:
 
 
 def test_a_schema_needs_neither_arrow_nor_numba() -> None:
-    code = "import sys, rtree_anon as ra; ra.Schema(['a', ra.Date('b')]); print({'pyarrow', 'numba'} & set(sys.modules))"
+    code = (
+        "import sys, rtree_anon as ra; ra.Schema(['a', ra.Date('b')]); print({'pyarrow', 'numba'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.errors import SchemaError
@@ -78,6 +78,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     )
 
 
+@settings(deadline=None)
 @given(schema=schemas())
 def test_round_trip(schema: Schema) -> None:
     text = schema_to_toml(schema)
@@ -89,6 +90,7 @@ def test_round_trip(schema: Schema) -> None:
             assert [str(end) for end in one.domain] == [str(end) for end in other.domain]  # Decimal("1.0") stays 1.0
 
 
+@settings(deadline=None)
 @given(text=TEXT)
 def test_strings_are_what_other_readers_see(text: str) -> None:
     document = tomllib.loads(schema_to_toml(Schema((Categorical("a", order=(text,)),))))
@@ -96,7 +98,9 @@ def test_strings_are_what_other_readers_see(text: str) -> None:
 
 
 def test_round_trip_through_a_file(tmp_path: Path) -> None:
-    schema = Schema((Numeric("ü", domain=(Decimal("0.1"), 2)), Date("b", domain=(datetime.date.min, datetime.date.max))))
+    schema = Schema(
+        (Numeric("ü", domain=(Decimal("0.1"), 2)), Date("b", domain=(datetime.date.min, datetime.date.max)))
+    )
     schema.to_toml(tmp_path / "s.toml")
     assert Schema.from_toml(tmp_path / "s.toml") == schema
     assert b"\r" not in (tmp_path / "s.toml").read_bytes()
