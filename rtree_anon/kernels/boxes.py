@@ -1,0 +1,63 @@
+"""Tight boxes around runs of rows, and unions of boxes.
+
+A box is int32 lo[d] and hi[d] (inclusive codes; not set on MASK axes) and uint64 mask[number of MASK axes]. Compaction
+(R+-tree paper, section 4) is nothing but this: the values that occur, and no more.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+
+from rtree_anon.kernels.gauge import box_width
+from rtree_anon.kernels.jit import kernel
+
+
+@kernel
+def boxes_of_runs(rows, starts, gauge, lo, hi, mask):
+    """The tight box of rows[starts[i]:starts[i+1]], for every i; no run is empty."""
+    d = gauge.kind.shape[0]
+    first_mask, end_mask = gauge.n_linear, gauge.n_masked
+    for run in range(starts.shape[0] - 1):
+        begin = starts[run]
+        for a in range(d):
+            lo[run, a] = rows[begin, a]
+            hi[run, a] = rows[begin, a]
+        for a in range(first_mask, end_mask):
+            mask[run, a - first_mask] = np.uint64(0)
+        for i in range(begin, starts[run + 1]):
+            for a in range(first_mask):
+                lo[run, a] = min(lo[run, a], rows[i, a])
+                hi[run, a] = max(hi[run, a], rows[i, a])
+            for a in range(end_mask, d):
+                lo[run, a] = min(lo[run, a], rows[i, a])
+                hi[run, a] = max(hi[run, a], rows[i, a])
+            for a in range(first_mask, end_mask):
+                mask[run, a - first_mask] |= np.uint64(1) << np.uint64(rows[i, a])
+
+
+@kernel
+def unions_of_boxes(order, ends, lo, hi, mask, union_lo, union_hi, union_mask):
+    """The union of the boxes order[ends[g-1]:ends[g]], for every g."""
+    begin = 0
+    for g in range(ends.shape[0]):
+        first = order[begin]
+        union_lo[g] = lo[first]
+        union_hi[g] = hi[first]
+        union_mask[g] = mask[first]
+        for at in range(begin + 1, ends[g]):
+            box = order[at]
+            for a in range(lo.shape[1]):
+                union_lo[g, a] = min(union_lo[g, a], lo[box, a])
+                union_hi[g, a] = max(union_hi[g, a], hi[box, a])
+            for a in range(mask.shape[1]):
+                union_mask[g, a] |= mask[box, a]
+        begin = ends[g]
+
+
+@kernel
+def widths_of_boxes(gauge, lo, hi, mask, widths):
+    """The width of every box, in units of the certainty penalty."""
+    for box in range(lo.shape[0]):
+        widths[box] = box_width(gauge, lo[box], hi[box], mask[box])

@@ -1,0 +1,212 @@
+"""Building the tree in memory, with any number of threads, and reading groups off it.
+
+The kernels work in place on one matrix of rows; a node is a range of rows that only its own thread touches, so threads share
+nothing. Large nodes near the root are cut one by one, their halves going to whichever thread is free; once a node is small
+enough its whole subtree is one kernel call. The result depends on the rows, the seed and the effort alone.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.errors import UsageError
+from rtree_anon.kernels.boxes import boxes_of_runs, unions_of_boxes
+from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, CutRecord, Effort, cut_node, grow
+from rtree_anon.kernels.forecast import forecast
+from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
+from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
+from rtree_anon.kernels.search import finding, worth_table
+from rtree_anon.space import Space
+from rtree_anon.tree.effort import effort_for
+from rtree_anon.tree.grid import Codes, Grid, make_grid
+
+METHODS = ("optimal", "greedy", "hierarchical")
+_SUBTREES_PER_THREAD = 16  # nodes smaller than this share of the table are grown in one call
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Boxes in kernel codes, one row each."""
+
+    lo: NDArray[np.int32]
+    hi: NDArray[np.int32]
+    mask: NDArray[np.uint64]
+
+    @classmethod
+    def empty(cls, n: int, grid: Grid) -> Boxes:
+        d = len(grid.space)
+        return cls(np.empty((n, d), np.int32), np.empty((n, d), np.int32), np.empty((n, grid.n_masks), np.uint64))
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Groups of whole leaves: group g has the leaves order[ends[g-1]:ends[g]]."""
+
+    order: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafTree:
+    """Rows cut into leaves: leaf i is rows[starts[i]:starts[i+1]], inner node i separates leaf i from leaf i + 1."""
+
+    k: int
+    grid: Grid
+    rows: NDArray[np.int32]  # (n, axes + 1) kernel codes; the last column is the row's number in the input
+    starts: NDArray[np.int64]
+    depth: NDArray[np.int32]  # of the inner nodes; so are the next three
+    axis: NDArray[np.int16]
+    threshold: NDArray[np.int32]
+    left_set: NDArray[np.uint64]
+
+    @property
+    def n_leaves(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
+    @cached_property
+    def boxes(self) -> Boxes:
+        """The tight box of every leaf."""
+        boxes = Boxes.empty(self.n_leaves, self.grid)
+        boxes_of_runs(self.rows, self.starts, self.grid.gauge, boxes.lo, boxes.hi, boxes.mask)
+        return boxes
+
+    @cached_property
+    def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Children of the inner nodes (an inner node, or ~leaf), and the root."""
+        left, right = np.empty(self.n_leaves - 1, np.int64), np.empty(self.n_leaves - 1, np.int64)
+        return left, right, int(link_nodes(self.depth, left, right))
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The leaves in scan order: at each inner node the child nearer to the leaf just passed comes first."""
+        left, right, root = self.links
+        order = np.empty(self.n_leaves, np.int64)
+        boxes = self.boxes
+        order_leaves(left, right, root, self.grid.gauge, boxes.lo, boxes.hi, boxes.mask, order)
+        return order
+
+    @cached_property
+    def regions(self) -> Boxes:
+        """The region of every leaf: what the cuts above it leave of the domain. Disjoint, and together all of it."""
+        boxes = Boxes.empty(self.n_leaves, self.grid)
+        boxes.lo[:], boxes.hi[:], boxes.mask[:] = self.grid.domain()
+        left, right, root = self.links
+        leaf_regions(
+            left, right, root, self.grid.gauge, self.axis, self.threshold, self.left_set, boxes.lo, boxes.hi, boxes.mask
+        )
+        return boxes
+
+    def group(self, k: int, method: str = "optimal") -> Grouping:
+        """Groups of whole leaves with at least k rows each; no groups where there are fewer than k rows in all."""
+        if method == "greedy":
+            return Grouping(self.order, greedy_scan(self.order, self.sizes, k))
+        if method == "hierarchical":
+            left, right, root = self.links
+            in_tree_order = np.arange(self.n_leaves, dtype=np.int64)
+            return Grouping(in_tree_order, hierarchical_scan(left, right, root, self.sizes, k))
+        if method == "optimal":
+            boxes = self.boxes
+            ends = optimal_scan(self.order, self.sizes, boxes.lo, boxes.hi, boxes.mask, self.grid.gauge, k)
+            return Grouping(self.order, ends)
+        raise UsageError(f"method={method!r} is not known; choose one of {', '.join(METHODS)}.")
+
+    def group_boxes(self, grouping: Grouping, compact: bool = True) -> Boxes:
+        """The box of every group: tight around its rows (compact), or the union of its leaves' regions."""
+        leaves = self.boxes if compact else self.regions
+        boxes = Boxes.empty(len(grouping.ends), self.grid)
+        unions_of_boxes(
+            grouping.order, grouping.ends, leaves.lo, leaves.hi, leaves.mask, boxes.lo, boxes.hi, boxes.mask
+        )
+        return boxes
+
+
+def build_tree(
+    codes: Codes,
+    space: Space,
+    k: int,
+    *,
+    quality: str = "balanced",
+    threads: int | None = None,
+    seed: int = 0,
+    bias: tuple[int, ...] = (),
+) -> LeafTree:
+    """Cut coded rows into leaves of at least k rows. There must be at least one row; with fewer than 2k there is one leaf.
+
+    `bias` names axes that are cut in preference: while one of them can be cut, no other is (paper, section 2.4).
+    """
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads={threads} is not possible; use 1 or more, or None for all cores.")
+    grid, rows = make_grid(codes, space)
+    effort = effort_for(quality, k, grid.gauge.full[grid.gauge.scale > 0])
+    preferred = np.zeros(len(space), np.bool_)
+    preferred[[grid.column_of_axis[a] for a in bias]] = True
+    record = _cut_all(rows, grid, k, effort, preferred, threads or os.cpu_count() or 1, seed)
+    cuts = np.flatnonzero(record.depth >= 0)
+    starts = np.concatenate(([0], cuts, [len(rows)])).astype(np.int64)
+    return LeafTree(
+        k, grid, rows, starts, record.depth[cuts], record.axis[cuts], record.threshold[cuts], record.left_set[cuts]
+    )
+
+
+def _cut_all(
+    rows: NDArray[np.int32], grid: Grid, k: int, effort: Effort, preferred: NDArray[np.bool_], threads: int, seed: int
+) -> CutRecord:
+    n, d = len(rows), len(grid.space)
+    record = CutRecord(
+        np.full(n + 1, -1, np.int32), np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64)
+    )
+    small = max(effort.exact_rows, effort.probe_rows)
+    worth = worth_table(k, small, effort.growth)
+
+    def call(whole: bool, start: int, size: int, depth: int) -> int:
+        # Scratch space per call: a few hundred KB, not worth sharing between threads.
+        function = grow if whole else cut_node
+        result = function(
+            rows,
+            start,
+            size,
+            depth,
+            k,
+            grid.gauge,
+            preferred,
+            effort,
+            worth,
+            seed,
+            forecast(d, effort.sample_rows * MAX_SAMPLE_FACTOR),
+            finding(d, small),
+            np.empty((d, small), np.int32),
+            np.empty((2, small), np.int32),
+            record,
+        )
+        return int(result or 0)
+
+    if threads == 1 or n <= effort.exact_rows:
+        call(True, 0, n, 0)
+        return record
+    whole_rows = max(n // (_SUBTREES_PER_THREAD * threads), effort.exact_rows)
+    with ThreadPoolExecutor(threads) as pool:
+        running: dict[Future[int], tuple[bool, int, int, int]] = {}
+
+        def submit(start: int, size: int, depth: int) -> None:
+            task = (size <= whole_rows, start, size, depth)
+            running[pool.submit(call, *task)] = task
+
+        submit(0, n, 0)
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                whole, start, size, depth = running.pop(future)
+                left = future.result()
+                if not whole and left > 0:
+                    submit(start, left, depth + 1)
+                    submit(start + left, size - left, depth + 1)
+    return record
