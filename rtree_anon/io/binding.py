@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rtree_anon.errors import InputError, SchemaError
 from rtree_anon.hierarchy import Hierarchy
-from rtree_anon.io.cells import CellError, Origin, first_row_with, located, shown
+from rtree_anon.io.cells import CellError, Origin, first_row_with, located, shown_at
 from rtree_anon.io.coding import category_values, encoded_categories, unknown_value
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units, unit_limits, unit_to_value
@@ -192,7 +192,7 @@ class CategoryBinder:
         except InputError:
             placed = [_has_place(hierarchy, label) for label in labels]
             index, value = _first_row_of(new.filter(pa.array([not known for known in placed])), values, indices)
-            problem = f"the value {shown(value)} has no place in the attribute's hierarchy"
+            problem = f"the value {value} has no place in the attribute's hierarchy"
             raise CellError(index, f"{problem}; add it to the hierarchy or correct the data") from None
 
     def _in_own_type(self, labels: tuple[str, ...]) -> pa.Array:
@@ -211,10 +211,10 @@ def _has_place(hierarchy: Hierarchy, label: str) -> bool:
     return True
 
 
-def _first_row_of(wanted: pa.Array, values: pa.Array, indices: pa.Array) -> tuple[int, object]:
-    """The first row with one of the wanted values, and its value; rows are indices into `values`."""
+def _first_row_of(wanted: pa.Array, values: pa.Array, indices: pa.Array) -> tuple[int, str]:
+    """The first row with one of the wanted values, and its value as errors print it; rows are indices into `values`."""
     index = first_row_with(indices, pc.is_in(values, value_set=wanted).to_numpy(zero_copy_only=False))
-    return index, values[indices[index].as_py()].as_py()
+    return index, shown_at(values, indices[index].as_py())
 
 
 def _own_type(attribute: Attribute, column_type: pa.DataType, source: str) -> pa.DataType:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.errors import InputError
+from rtree_anon.io.types import is_text
+
+_SHOWN_LENGTH = 60
 
 
 class CellError(Exception):
@@ -62,7 +64,16 @@ def first_row_with(indices: pa.Array, wanted: NDArray[np.bool_]) -> int:
     return int(np.argmax(np.append(wanted, False)[rows]))
 
 
-def shown(value: Any) -> str:
-    """A value as it is printed in an error: text in quotes, and not too long."""
-    text = repr(value) if isinstance(value, str | bytes) else str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def shown(text: str) -> str:
+    """A text as it is printed in an error: in quotes, on one line, and not too long."""
+    quoted = repr(text)
+    return quoted if len(quoted) <= _SHOWN_LENGTH else quoted[: _SHOWN_LENGTH - 3] + "..."
+
+
+def shown_at(array: pa.Array, index: int) -> str:
+    """The value at an index as it is printed in an error: text in quotes, other values as Arrow writes them.
+
+    Python's own types are not used: they cannot hold every time or duration that Arrow can.
+    """
+    text = array.slice(index, 1).cast(pa.string())[0].as_py()
+    return shown(text) if is_text(array.type) else str(text)

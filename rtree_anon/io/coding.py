@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rtree_anon.errors import SchemaError
-from rtree_anon.io.cells import CellError, Origin, located, shown
+from rtree_anon.io.cells import CellError, Origin, located, shown_at
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units
 from rtree_anon.io.types import category_type, decoded, is_text, plain_array, plain_type, type_from_text
@@ -145,7 +145,7 @@ class LinearCoder:
             outside &= ~mask
         index = int(np.argmax(outside))
         value = from_units(units[index : index + 1].astype(np.int64), None, self.data_type, self.decimals)
-        raise CellError(index, f"{shown(value[0].as_py())} {problem}")
+        raise CellError(index, f"{shown_at(value, 0)} {problem}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +247,7 @@ class CategoryCoder:
         unknown = np.append((places < 0) & values.is_valid().to_numpy(zero_copy_only=False), False)
         if unknown.any() and unknown[indices].any():  # a dictionary may list values that no row has
             index = int(np.argmax(unknown[indices]))
-            raise unknown_value(index, values[int(indices[index])].as_py())
+            raise unknown_value(index, shown_at(values, int(indices[index])))
         codes: Codes = code_of[indices]
         return codes
 
@@ -256,10 +256,10 @@ class CategoryCoder:
         return self.values.take(pa.array(np.where(mask, 0, codes), mask=mask))
 
 
-def unknown_value(index: int, value: object) -> CellError:
+def unknown_value(index: int, value: str) -> CellError:
     """The error for a category that the schema does not list."""
     advice = "add it to the schema, or let the attribute grow with allow_new=True"
-    return CellError(index, f"the value {shown(value)} is not known to the schema; {advice}")
+    return CellError(index, f"the value {value} is not known to the schema; {advice}")
 
 
 def encoded_categories(column: pa.Array) -> pa.Array:

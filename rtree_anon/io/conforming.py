@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rtree_anon.io.cells import CellError, first_failing, shown
+from rtree_anon.io.cells import CellError, first_failing, shown_at
 from rtree_anon.io.text_parsing import parse
 from rtree_anon.io.types import decoded, is_text, type_text
 
@@ -31,7 +31,7 @@ def conform(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         raise CellError(0, f"a {column.type} cannot be read as {_name(data_type)}") from None
     except pa.ArrowInvalid:
         index = first_failing(column, lambda part: _fails(part, data_type))
-        raise CellError(index, f"{shown(column[index].as_py())} does not fit {_name(data_type)}") from None
+        raise CellError(index, f"{shown_at(column, index)} does not fit {_name(data_type)}") from None
 
 
 def _exact_cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rtree_anon.io.cells import CellError, first_failing, shown
+from rtree_anon.io.cells import CellError, first_failing, shown_at
 
 MS_PER_DAY = 86_400_000
 MAX_FLOAT_DECIMALS = 9  # more digits than that are treated as a continuous value
@@ -214,4 +214,4 @@ def _refuse(wrong: NDArray[np.bool_], array: pa.Array, problem: str) -> None:
         wrong = wrong & ~nulls
     if wrong.any():
         index = int(np.argmax(wrong))
-        raise CellError(index, f"{shown(array[index].as_py())} {problem}")
+        raise CellError(index, f"{shown_at(array, index)} {problem}")

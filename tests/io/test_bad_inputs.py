@@ -253,3 +253,15 @@ def check_message(message: str, said: tuple[str, ...]) -> None:
     assert len(message) < 500
     for part in said:
         assert part in message
+
+
+def test_values_that_python_cannot_hold_are_named_too() -> None:
+    """A duration of three million years, a time outside the years 1 to 9999, a time of one nanosecond."""
+    small = bind_schema({"a": pa.array([0], pa.duration("s"))}, A)
+    with pytest.raises(InputError, match="-86399999913601 is outside"):
+        read_table({"a": pa.array([-86399999913601], pa.duration("s"))}, small)
+    with pytest.raises(InputError, match="years 1 to 9999"):
+        read_table({"a": pa.array([0, 2**60], pa.timestamp("s"))}, A)
+    day = bind_schema({"a": pa.array([datetime.date(2020, 1, 1)])}, A)
+    with pytest.raises(InputError, match="00:00:00.000000001 does not fit"):
+        read_table({"a": pa.array([1], pa.timestamp("ns"))}, day)
