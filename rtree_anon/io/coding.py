@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rtree_anon.errors import SchemaError
+from rtree_anon.hierarchy import BoundHierarchy
 from rtree_anon.io.cells import CellError, Origin, located, shown_at
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units
@@ -138,7 +139,8 @@ class LinearCoder:
         if domain is not None and not self.attribute.grow:  # type: ignore[union-attr]
             lo, hi = self.axis.lo + self.base, self.axis.hi + self.base
             problem = f"is outside the domain {domain[0]} to {domain[1]}"
-        if lo <= int(units.min()) and int(units.max()) <= hi:
+        limits = np.iinfo(units.dtype)  # what the type itself rules out need not be looked for
+        if (limits.min >= lo or int(units.min()) >= lo) and (limits.max <= hi or int(units.max()) <= hi):
             return
         outside = (units < lo) | (units > hi)
         if mask is not None:
@@ -220,6 +222,16 @@ class CategoryCoder:
         return self.attribute.values or ()
 
     @cached_property
+    def tree(self) -> BoundHierarchy | None:
+        """The hierarchy over the categories, where there is one (and any category)."""
+        if self.attribute.hierarchy is None or not self.labels:
+            return None
+        bound = self.attribute.hierarchy.bind(self.labels)
+        if tuple(bound.leaves) != self.labels:
+            raise SchemaError(f"attribute {self.name!r}: its values are not those of its hierarchy, in its order")
+        return bound
+
+    @cached_property
     def values(self) -> pa.Array:
         """The categories in their own type, by code."""
         return pa.array(self.labels, pa.string()).cast(self.data_type)
@@ -227,13 +239,10 @@ class CategoryCoder:
     @cached_property
     def axis(self) -> Axis:
         n = len(self.labels)
-        if self.attribute.hierarchy is not None and self.labels:
-            bound = self.attribute.hierarchy.bind(self.labels)
-            if tuple(bound.leaves) != self.labels:
-                raise SchemaError(f"attribute {self.name!r}: its values are not those of its hierarchy, in its order")
-            kind, ancestors = Kind.TREE, bound.ancestors
-        else:
-            kind, ancestors = (Kind.SET if n <= MAX_SET_CATEGORIES else Kind.SPAN), None
+        kind = Kind.SET if n <= MAX_SET_CATEGORIES else Kind.SPAN
+        ancestors = None
+        if self.tree is not None:
+            kind, ancestors = Kind.TREE, self.tree.ancestors
         ordered = self.attribute.order is not None
         return Axis(self.name, kind, 0, n - 1, self.weight, n_categories=n, ordered=ordered, ancestors=ancestors)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -200,12 +201,14 @@ def _read_header(head: bytes, name: str) -> tuple[str, list[str]]:
         names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
         raise InputError(f"the header cannot be read: {error}", source=name) from None
-    for column in names:
+    if len(head) == _HEADER_BYTES and "\n" not in text and "\r" not in text:
+        raise InputError(f"the header is longer than {_HEADER_BYTES >> 20} MB", source=name)
+    for column, count in Counter(names).items():
         if not column:
             raise InputError("a column of the header has no name", source=name)
         if "\ufffd" in column:
             raise InputError("the header is not UTF-8; save the file as UTF-8", source=name)
-        if names.count(column) > 1:
+        if count > 1:
             raise InputError("the header names the column twice", source=name, column=column)
     return delimiter, names
 

@@ -15,9 +15,9 @@ import difflib
 import glob
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -93,7 +93,7 @@ def open_source(source: Any) -> Source:
 def checked_columns(source: Source, columns: Iterable[str]) -> list[str]:
     """The columns that are asked for; refuses duplicate names in the source and names that it does not have."""
     if len(set(source.names)) != len(source.names):
-        twice = next(name for name in source.names if source.names.count(name) > 1)
+        twice = next(name for name, count in Counter(source.names).items() if count > 1)
         raise InputError("two columns have this name", source=source.name, column=twice)
     wanted = list(columns)
     for column in wanted:
@@ -205,6 +205,7 @@ class _FrameSource:
         self._frame = frame
         self._labels = list(frame.columns)
         self.names = [str(label) for label in self._labels]
+        self._converted: dict[str, Any] = {}
 
     def fields(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([(column, self._column(column).type) for column in checked_columns(self, columns)])
@@ -213,8 +214,12 @@ class _FrameSource:
         converted = {column: self._column(column) for column in checked_columns(self, columns)}
         yield from _table_source(pa.table(converted), self.name).pieces(columns)
 
-    @lru_cache(maxsize=256)  # noqa: B019 - lives as long as the source
     def _column(self, column: str) -> Any:
+        if column not in self._converted:
+            self._converted[column] = self._convert(column)
+        return self._converted[column]
+
+    def _convert(self, column: str) -> Any:
         label = self._labels[self.names.index(column)]
         try:
             if _is_frame(self._frame, "pandas"):

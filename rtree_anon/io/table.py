@@ -166,11 +166,12 @@ def _with_dictionaries(piece: Piece, schema: Schema, types: dict[str, pa.DataTyp
 def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Consecutive pieces of one file as one: the work per piece would cost more than the copy."""
     waiting: list[Piece] = []
+    n_bytes = 0
     for piece in pieces:
-        n_bytes = sum(one.batch.nbytes for one in (*waiting, piece))
+        n_bytes += piece.batch.nbytes
         if waiting and (waiting[0].origin.name != piece.origin.name or n_bytes > _MERGED_BYTES):
             yield _concatenated(waiting)
-            waiting = []
+            waiting, n_bytes = [], piece.batch.nbytes
         waiting.append(piece)
     if waiting:
         yield _concatenated(waiting)

@@ -6,12 +6,14 @@ import datetime
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rtree_anon.errors import SchemaError
 from rtree_anon.hierarchy import Hierarchy
+from rtree_anon.io.table import read_table
 from rtree_anon.schema import Boolean, Categorical, Date, Numeric, Schema, Timestamp
 
 BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
@@ -126,3 +128,21 @@ def test_a_schema_needs_neither_arrow_nor_numba() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_an_inferred_schema_is_bound_and_reads_the_same_file_again(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,zip,born,flu,note\n31,02139,1990-05-01,yes,a\n25,10001,1996-01-31,no,b\n,02139,,yes,c\n")
+    schema = Schema.infer(path, quasi=["age", "zip", "born"], sensitive=["flu"], weights={"zip": 2.0})
+    assert schema.bound and schema.sensitive == ("flu",) and schema.weights == {"zip": 2.0}
+    assert schema.quasi == (
+        Numeric("age", domain=(25, 31), type="int64", continuous=False, base=0, bits=32),
+        Categorical("zip", type="string", values=("02139", "10001")),
+        Date("born", domain=(datetime.date(1990, 5, 1), datetime.date(1996, 1, 31)), type="date32"),
+    )
+    schema.to_toml(tmp_path / "schema.toml")
+    again = Schema.from_toml(tmp_path / "schema.toml")
+    assert again == schema
+    coded = read_table(path, again)
+    assert coded.schema == schema
+    assert coded.payload.column_names == ["flu"], "what is not named is dropped"
