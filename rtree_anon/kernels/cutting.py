@@ -1,23 +1,25 @@
 """Cutting rows into leaves: the top-down build of the tree over an array of rows.
 
-`rows` is an int32 (n, axes + 1) array, row-major; the last column names the row and is not looked at. A node is a contiguous
-range of rows. Cutting it moves the rows of the left side to its front, in place, so that every level works on smaller and
-smaller contiguous blocks. A cut is *clean*: a threshold or a set of categories on one axis, at least k rows on both sides;
-regions never overlap. A node that has 2k rows or more is cut wherever such a cut exists; what remains is a leaf.
+`rows` is an int32 (n, axes + 1) array, row-major; the last column names the row and is not looked at. A node is a
+contiguous range of rows. Cutting it moves the rows of the left side to its front, in place, so that every level works
+on smaller and smaller contiguous blocks. A cut is *clean*: a threshold or a set of categories on one axis, at least k
+rows on both sides; regions never overlap. A node that has 2k rows or more is cut wherever such a cut exists; what
+remains is a leaf.
 
-The tree is recorded by position. Between two neighbouring leaves there is exactly one inner node whose cut separates them,
-so entry p of the record is the inner node whose right side begins at row p:
+The tree is recorded by position. Between two neighbouring leaves there is exactly one inner node whose cut separates
+them, so entry p of the record is the inner node whose right side begins at row p:
 
     depth[p]      its depth, -1 where no cut is (row p is inside a leaf)
     axis[p], threshold[p], left_set[p]   its cut
 
 Which node is processed when, and by which thread, cannot be seen in the result.
 
-How a node is cut depends on its size (see `Effort`): large ones from a sample (forecast.py), small ones exactly (search.py),
-the smallest, where asked, by trying the best few cuts down to the leaves and keeping the one that really turned out best.
+How a node is cut depends on its size (see `Effort`): large ones from a sample (forecast.py), small ones exactly
+(search.py), the smallest, where asked, by trying the best few cuts down to the leaves and keeping the one that really
+turned out best.
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
@@ -30,7 +32,6 @@ from rtree_anon.kernels.forecast import MAX_BINS, draw_sample, forecast_cut, med
 from rtree_anon.kernels.gauge import MASK
 from rtree_anon.kernels.jit import kernel
 from rtree_anon.kernels.search import divide_members, is_left, members_width, search_cut
-
 
 _ROWS_PER_SAMPLED = 8  # larger nodes afford larger samples: they are few
 MAX_SAMPLE_FACTOR = 8
@@ -244,8 +245,8 @@ def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, found
 def _sure_cut(rows, start, m, k, gauge, preferred):
     """A valid cut wherever one exists, for nodes whose sample misled: mostly rows that are nearly all the same.
 
-    On an axis with an order, with v its median, a cut below v is possible only if k rows lie below v, and a cut above only
-    if k rows lie above; so looking at both sides of v misses nothing. On a MASK axis, the categories by frequency.
+    On an axis with an order, with v its median, a cut below v is possible only if k rows lie below v, and a cut above
+    only if k rows lie above; so looking at both sides of v misses nothing. On a MASK axis, the categories by frequency.
     The most even cut wins. Returns (axis, threshold, left_set), axis -1 where no cut is possible.
     """
     d = gauge.kind.shape[0]

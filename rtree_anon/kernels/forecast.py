@@ -1,9 +1,9 @@
 """Choice of a cut for a large node, from a sample.
 
-High in the tree a tight box says little: one outlier on every axis and all boxes are the whole domain. What matters is how
-narrow the boxes *below* will be, so a side is judged by the box that a few of its rows, SPAN_ROWS of them, would span on
-average. With a histogram of an axis, that expectation is exact and cheap. Where a share F of the side's rows lies at or below
-a gap between two neighbouring bins, the box covers the gap unless all s rows lie on one side of it:
+High in the tree a tight box says little: one outlier on every axis and all boxes are the whole domain. What matters is
+how narrow the boxes *below* will be, so a side is judged by the box that a few of its rows, SPAN_ROWS of them, would
+span on average. With a histogram of an axis, that expectation is exact and cheap. Where a share F of the side's rows
+lies at or below a gap between two neighbouring bins, the box covers the gap unless all s rows lie on one side of it:
 
     E[width] = sum over gaps of  gap * (1 - F**s - (1 - F)**s)              numbers
     E[width] = sum over categories of (1 - (1 - p)**s)  -  1, scaled        categories as sets
@@ -14,7 +14,7 @@ The price of a cut is that of the exact search (search.py) with these widths: n1
 `fast` uses `median_cut` instead: the widest axis of a small sample, cut at its median.
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
 
 @kernel
 def draw_sample(rows, start, m, n_sample, seed, sample):
-    """Copy n_sample rows of rows[start:start+m], one at random from each of n_sample equal parts, to columns of `sample`.
+    """Copy n_sample rows of rows[start:start+m], one at random from each of n_sample equal parts, to `sample`.
 
     The random numbers depend on the node and the seed alone, so that any number of threads builds the same tree.
     """
@@ -94,7 +94,7 @@ def draw_sample(rows, start, m, n_sample, seed, sample):
 
 @kernel
 def median_cut(gauge, preferred, n_sample, work):
-    """The widest axis of work.sample (preferred axes first), cut at the median; -1 where every axis has one value only."""
+    """The widest axis of work.sample (preferred axes first), cut at the median; -1 where every axis has one value."""
     d = gauge.kind.shape[0]
     for favourite in (True, False):
         axis = np.int64(-1)
@@ -114,7 +114,7 @@ def median_cut(gauge, preferred, n_sample, work):
 
 @kernel
 def forecast_cut(gauge, preferred, m, n_sample, n_bins, k, growth, work):
-    """The cheapest cut of a node of m rows by its sample; -1 where the sample shows none. `growth` is the exponent of g."""
+    """The cheapest cut of a node of m rows by its sample; -1 where it shows none. `growth` is the exponent of g."""
     d = gauge.kind.shape[0]
     for a in range(d):
         _bin_axis(gauge, a, n_sample, n_bins, work)

@@ -1,8 +1,9 @@
 """The gauge: how kernels measure the width of a box, as flat arrays.
 
-Kernels see every row as int32 codes, in an order of columns of their own: first the LINEAR axes, then the MASK axes, then
-the rest, so that loops over one kind are plain loops. Widths are in units of the certainty penalty (Definition 4 of the
-R+-tree paper): 1/sum(weights) times weight times the share of the domain, so that a box over the whole domain has width 1.
+Kernels see every row as int32 codes, in an order of columns of their own: first the LINEAR axes, then the MASK axes,
+then the rest, so that loops over one kind are plain loops. Widths are in units of the certainty penalty (Definition 4
+of the R+-tree paper): 1/sum(weights) times weight times the share of the domain, so that a box over the whole domain
+has width 1.
 
     LINEAR   (hi - lo) * scale
     MASK     (number of bits set - 1) * scale; bit 63 stands for "missing"
@@ -13,7 +14,7 @@ R+-tree paper): 1/sum(weights) times weight times the share of the domain, so th
 A box that mixes missing and present values on an axis has the axis's full width there.
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Gauge(NamedTuple):
     n_leaves: NDArray[np.int64]  # TREE
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def popcount(typing_context, bits):
     """Number of bits set, as one machine instruction."""
 
@@ -62,7 +63,7 @@ def mask_width(gauge, a, mask):
     missing = mask >> MISSING_BIT
     if missing != np.uint64(0):
         return gauge.full[a] if (mask << np.uint64(1)) != np.uint64(0) else 0.0
-    return (np.int64(popcount(mask)) - 1) * gauge.scale[a]
+    return (np.int64(popcount(mask)) - 1) * gauge.scale[a]  # type: ignore[call-arg]
 
 
 @kernel

@@ -2,12 +2,12 @@
 
 * `nogil=True`: kernels run on plain arrays and never touch Python objects, so threads really overlap.
 * No explicit signatures: an array over a read-only buffer is another type, and would be refused.
-* numba's own cache looks at the file of the function that it stores, not at the files of the functions that this one calls,
-  so a changed callee gives a stale result. Our cache therefore lives in a directory whose name is a digest of *all* kernel
-  sources (and of the versions of numba and Python): any change of any kernel is a new, empty cache.
-* The directory is in the user's cache directory, so a read-only installation works. Where nothing can be written, kernels
-  are compiled in every process and a warning says so. numba writes an entry to a temporary file and renames it, so several
-  processes can share the directory.
+* numba's own cache looks at the file of the function that it stores, not at the files of the functions that this one
+  calls, so a changed callee gives a stale result. Our cache therefore lives in a directory whose name is a digest of
+  *all* kernel sources (and of the versions of numba and Python): any change of any kernel is a new, empty cache.
+* The directory is in the user's cache directory, so a read-only installation works. Where nothing can be written,
+  kernels are compiled in every process and a warning says so. numba writes an entry to a temporary file and renames it,
+  so several processes can share the directory.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def kernel(function: _Function) -> _Function:
     """Compile a function as a kernel (on its first call, for the types of its arguments).
 
-    A literal number as an argument is a type of its own and compiles a second copy: kernels hand each other `np.int64(0)`.
+    A literal number as an argument is a type of its own and compiles a second copy: kernels hand each other
+    `np.int64(0)`.
     """
+    compile_: Any = numba.njit  # numba says that a compiled function has another type than the function
+    configuration: Any = numba.config
     options = {"nogil": True, "error_model": "numpy"}
     if _CACHE_DIRECTORY is None:
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        return compile_(**options)(function)  # type: ignore[no-any-return]
     # The cache's place is read from numba's global configuration when the decorator runs. It is set for that moment
     # only: a user's own numba functions keep their own settings.
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_CACHE_DIRECTORY)
+    before = configuration.CACHE_DIR
+    configuration.CACHE_DIR = str(_CACHE_DIRECTORY)
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        return compile_(cache=True, **options)(function)  # type: ignore[no-any-return]
     finally:
-        numba.config.CACHE_DIR = before
+        configuration.CACHE_DIR = before
 
 
 def _sources_digest() -> str:
@@ -70,8 +73,8 @@ def _cache_directory() -> Path | None:
             pass
     except OSError as error:
         warnings.warn(
-            f"rtree-anon cannot keep its compiled kernels in {directory} ({error.strerror}); they will be compiled again "
-            "in every process. Set NUMBA_CACHE_DIR to a directory that can be written.",
+            f"rtree-anon cannot keep its compiled kernels in {directory} ({error.strerror}); they will be compiled "
+            "again in every process. Set NUMBA_CACHE_DIR to a directory that can be written.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -79,7 +82,7 @@ def _cache_directory() -> Path | None:
     return directory
 
 
-class _CompileNotice(event.Listener):  # type: ignore[misc]
+class _CompileNotice(event.Listener):
     """Says once, on a terminal, that compiling is what takes the time."""
 
     def __init__(self) -> None:
@@ -100,4 +103,4 @@ class _CompileNotice(event.Listener):  # type: ignore[misc]
 
 
 _CACHE_DIRECTORY = _cache_directory()
-event.register("numba:compile", _CompileNotice())
+event.register("numba:compile", _CompileNotice())  # type: ignore[no-untyped-call]

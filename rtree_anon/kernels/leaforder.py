@@ -1,10 +1,10 @@
 """The tree above the leaves: its links, its regions, and the order in which leaves are scanned.
 
-Inner node i separates leaf i from leaf i + 1, so a tree of L leaves is L - 1 cuts with their depths: an in-order listing. A
-child is given as the number of an inner node, or as ~leaf (a negative number).
+Inner node i separates leaf i from leaf i + 1, so a tree of L leaves is L - 1 cuts with their depths: an in-order
+listing. A child is given as the number of an inner node, or as ~leaf (a negative number).
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def link_nodes(depth, left, right):
 def order_leaves(left, right, root, gauge, lo, hi, mask, order):
     """Walk the tree so that, at each inner node, the child nearer to the leaf just emitted comes first.
 
-    Nearer: its box grows less by the union with that leaf. Neighbours in this order make better groups in a leaf scan than
-    neighbours in the tree's own order (9 % better certainty with the paper's greedy scan, measured on Adult).
+    Nearer: its box grows less by the union with that leaf. Neighbours in this order make better groups in a leaf scan
+    than neighbours in the tree's own order (9 % better certainty with the paper's greedy scan, measured on Adult).
     """
     n_inner = left.shape[0]
     d = lo.shape[1]
@@ -120,7 +120,8 @@ def order_leaves(left, right, root, gauge, lo, hi, mask, order):
 def leaf_regions(left, right, root, gauge, axis, threshold, left_set, lo, hi, mask):
     """The region of every leaf: the box that its ancestors' cuts leave of the whole domain.
 
-    Called with row ~root (or row 0) of lo, hi, mask holding the domain in *every* row; regions are disjoint and cover it.
+    Called with row ~root (or row 0) of lo, hi, mask holding the domain in *every* row; regions are disjoint and cover
+    it.
     """
     n_inner = left.shape[0]
     d = lo.shape[1]

@@ -1,13 +1,13 @@
 """Groups for a release at k1: unions of whole leaves, each with at least k1 rows.
 
-Because every group is made of whole leaves, a row is never separated from the others of its leaf in any release, so that all
-releases of one tree are safe together at the tree's own k (Definition 2 and Lemma 1 of the R+-tree paper).
+Because every group is made of whole leaves, a row is never separated from the others of its leaf in any release, so
+that all releases of one tree are safe together at the tree's own k (Definition 2 and Lemma 1 of the R+-tree paper).
 
 `order` lists the leaves in scan order, `sizes` their numbers of rows. Groups are returned as `ends`: group g is
 order[ends[g-1]:ends[g]].
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCKS_PER_GROUP = 32  # leaves are first merged to blocks of about k1/32 rows, 
 
 @kernel
 def greedy_scan(order, sizes, k1):
-    """The paper's leaf scan (section 3.2, Figure 5): close a group when it has k1 rows; the tail joins the last group."""
+    """The paper's leaf scan (section 3.2, Figure 5): close a group when it has k1 rows; the tail joins the last one."""
     n_leaves = order.shape[0]
     ends = np.empty(n_leaves, np.int64)
     n_groups = 0
@@ -40,10 +40,10 @@ def greedy_scan(order, sizes, k1):
 
 @kernel
 def hierarchical_scan(left, right, root, sizes, k1):
-    """The paper's hierarchical algorithm (section 3.1) on a binary tree: the lowest nodes whose siblings, too, have k1 rows.
+    """The paper's hierarchical algorithm (section 3.1) on a binary tree: the lowest nodes whose siblings have k1 rows.
 
-    A node is divided while both of its children have at least k1 rows. Groups are runs of leaves in tree order, so `ends`
-    refers to leaves 0, 1, 2, ... and not to a scan order.
+    A node is divided while both of its children have at least k1 rows. Groups are runs of leaves in tree order, so
+    `ends` refers to leaves 0, 1, 2, ... and not to a scan order.
     """
     n_leaves = sizes.shape[0]
     before = np.zeros(n_leaves + 1, np.int64)
@@ -81,7 +81,8 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
 
         best[e] = min over s of  best[s] + rows(s, e) * width(s, e),   rows(s, e) >= k1
 
-    over blocks of whole leaves, in windows of about WINDOW * k1 rows (a group that one block fills alone is always allowed).
+    over blocks of whole leaves, in windows of about WINDOW * k1 rows (a group that one block fills alone is always
+    allowed).
     """
     n_leaves = order.shape[0]
     block_end = np.empty(n_leaves, np.int64)

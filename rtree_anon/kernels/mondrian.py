@@ -1,11 +1,11 @@
-"""Strict multidimensional Mondrian (LeFevre, DeWitt, Ramakrishnan, ICDE 2006): the R+-tree paper's rival, built as well.
+"""Strict multidimensional Mondrian (LeFevre, DeWitt, Ramakrishnan, ICDE 2006): the R+-tree paper's rival.
 
-A node is cut at the median of the attribute with the widest normalized range; where that leaves fewer than k rows on a side,
-the next widest is tried. Categories are taken in the order of their codes, as the paper does. The cuts are recorded like
-those of our own tree (cutting.py), so that everything after the cutting is shared.
+A node is cut at the median of the attribute with the widest normalized range; where that leaves fewer than k rows on a
+side, the next widest is tried. Categories are taken in the order of their codes, as the paper does. The cuts are
+recorded like those of our own tree (cutting.py), so that everything after the cutting is shared.
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def grow_mondrian(rows, start, m, depth, k, gauge, record):
 
 @kernel
 def _median_cut(column, m):
-    """The value cut nearest to the median: (first value of the right side, size of the left side). Reorders `column`."""
+    """The value cut nearest to the median: (first value of the right side, size of the left). Reorders `column`."""
     middle = m // 2
     lo = 0
     hi = m - 1

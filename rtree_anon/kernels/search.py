@@ -1,22 +1,25 @@
 """Exact search for the best clean cut of a small node.
 
-A cut is a threshold on one axis, or a set of categories on a MASK axis, that leaves at least k rows on both sides. Its cost is
+A cut is a threshold on one axis, or a set of categories on a MASK axis, that leaves at least k rows on both sides. Its
+cost is
 
     n1 * w1 * g(n1/k) + n2 * w2 * g(n2/k),        g(m) = max(floor(m), 1) ** growth
 
-where n is a side's number of rows and w the width of its tight box: the certainty penalty of the two sides (Definition 4 of
-the R+-tree paper), with a look-ahead g to how much a side can still shrink. A side of n rows can become floor(n/k) leaves, and
-m cuts spread evenly over d axes make boxes m**(-1/d) times as wide, so growth is a little above -1/d (below it, slicing thin
-pieces off looks better than it is). The floor makes sides near multiples of k, and so fuller leaves: 5 % better certainty on
-Agrawal's data. All cut positions of an axis are priced in two sweeps along its sorted rows, one from each end, that grow a box row by row.
+where n is a side's number of rows and w the width of its tight box: the certainty penalty of the two sides (Definition
+4 of the R+-tree paper), with a look-ahead g to how much a side can still shrink. A side of n rows can become floor(n/k)
+leaves, and m cuts spread evenly over d axes make boxes m**(-1/d) times as wide, so growth is a little above -1/d (below
+it, slicing thin pieces off looks better than it is). The floor makes sides near multiples of k, and so fuller leaves: 5
+% better certainty on Agrawal's data. All cut positions of an axis are priced in two sweeps along its sorted rows, one
+from each end, that grow a box row by row.
 
 The categories of a MASK axis have no order of their own: they are tried in the order of their frequency in the node, so
 that a cut separates common from rare values and a region is a set, not a range of one fixed order.
 
-A node is given as `block`, an int32 (axes, rows) array, and `members`, positions in it; cutting reorders only `members`.
+A node is given as `block`, an int32 (axes, rows) array, and `members`, positions in it; cutting reorders only
+`members`.
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 

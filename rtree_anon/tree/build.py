@@ -1,9 +1,11 @@
 """Building the tree in memory, with any number of threads, and reading groups off it.
 
-The kernels work in place on one matrix of rows; a node is a range of rows that only its own thread touches, so threads share
-nothing. Large nodes near the root are cut one by one, their halves going to whichever thread is free; once a node is small
-enough its whole subtree is one kernel call. The result depends on the rows, the seed and the effort alone.
+The kernels work in place on one matrix of rows; a node is a range of rows that only its own thread touches, so threads
+share nothing. Large nodes near the root are cut one by one, their halves going to whichever thread is free; once a node
+is small enough its whole subtree is one kernel call. The result depends on the rows, the seed and the effort alone.
 """
+
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -140,7 +142,7 @@ def build_tree(
     seed: int = 0,
     bias: tuple[int, ...] = (),
 ) -> LeafTree:
-    """Cut coded rows into leaves of at least k rows. There must be at least one row; with fewer than 2k there is one leaf.
+    """Cut coded rows into leaves of at least k rows. There must be a row; with fewer than 2k there is one leaf.
 
     `bias` names axes that are cut in preference: while one of them can be cut, no other is (paper, section 2.4).
     """

@@ -1,8 +1,9 @@
 """From coded rows to what the kernels work on: an int32 matrix with its gauge, and back from kernel codes to codes.
 
 The kernels want one type (int32), columns grouped by kind, and no gaps in categories. So columns are put in the order
-LINEAR, MASK, rest; codes that do not fit in 32 bits, and floats, are replaced by the ranks of the values that occur (exact,
-since a rank names a value); missing values on a MASK axis get the category 63. `Grid` remembers how to undo all of it.
+LINEAR, MASK, rest; codes that do not fit in 32 bits, and floats, are replaced by the ranks of the values that occur
+(exact, since a rank names a value); missing values on a MASK axis get the category 63. `Grid` remembers how to undo all
+of it.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def _kernel_kind(axis: Axis, ranked: bool) -> int:
 
 def _distinct(column: Codes, missing: int) -> NDArray[np.int64]:
     values: NDArray[np.int64] = np.unique(column).astype(np.int64)
-    return values[values != missing]
+    present: NDArray[np.int64] = values[values != missing]
+    return present
 
 
 def _kernel_codes(
@@ -129,7 +131,7 @@ def decode_floats(codes: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def axis_positions(axis: Axis, codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Where codes (none missing) lie on an axis with an order, as shares of its domain: 0 at `axis.lo`, 1 at `axis.hi`."""
+    """Where codes (none missing) lie on an axis with an order, as shares of its domain: `axis.lo` at 0, `hi` at 1."""
     if axis.kind == Kind.FLOAT:
         lo, hi = decode_floats(np.array([axis.lo, axis.hi], np.int64))
         # Halved first: the range of the largest floats overflows.
