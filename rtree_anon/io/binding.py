@@ -7,6 +7,7 @@ already fixed does not change, and a category that is not listed is an error unl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -195,7 +196,7 @@ class CategoryBinder:
             problem = f"the value {value} has no place in the attribute's hierarchy"
             raise CellError(index, f"{problem}; add it to the hierarchy or correct the data") from None
 
-    def _in_own_type(self, labels: tuple[str, ...]) -> pa.Array:
+    def _in_own_type(self, labels: Sequence[str]) -> pa.Array:
         try:
             return pa.array(labels, pa.string()).cast(self.own_type)
         except pa.ArrowInvalid:

@@ -219,7 +219,7 @@ class CategoryCoder:
     @property
     def labels(self) -> tuple[str, ...]:
         """The text of each category, by code."""
-        return self.attribute.values or ()
+        return tuple(self.attribute.values or ())
 
     @cached_property
     def tree(self) -> BoundHierarchy | None:

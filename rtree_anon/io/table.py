@@ -164,10 +164,12 @@ def _with_dictionaries(piece: Piece, schema: Schema, types: dict[str, pa.DataTyp
 
 
 def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Consecutive pieces of one file as one: the work per piece would cost more than the copy."""
+    """Consecutive pieces of one file as one: the work per piece would cost more than the copy. None is empty."""
     waiting: list[Piece] = []
     n_bytes = 0
     for piece in pieces:
+        if not piece.batch.num_rows:
+            continue
         n_bytes += piece.batch.nbytes
         if waiting and (waiting[0].origin.name != piece.origin.name or n_bytes > _MERGED_BYTES):
             yield _concatenated(waiting)
@@ -180,7 +182,8 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
 def _concatenated(pieces: Sequence[Piece]) -> Piece:
     if len(pieces) == 1:
         return pieces[0]
-    return Piece(pa.concat_batches([piece.batch for piece in pieces]), pieces[0].origin)
+    (whole,) = pa.Table.from_batches([piece.batch for piece in pieces]).combine_chunks().to_batches()
+    return Piece(whole, pieces[0].origin)
 
 
 def _bind(source: Source, schema: Schema, types: dict[str, pa.DataType], pieces: Iterable[Piece]) -> list[Binder]:

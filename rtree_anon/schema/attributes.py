@@ -19,7 +19,7 @@ import datetime
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -72,11 +72,11 @@ class Categorical:
     """
 
     name: str
-    order: tuple[str, ...] | None = None
+    order: Sequence[str] | None = None
     hierarchy: Hierarchy | None = None
     allow_new: bool = False
     type: str | None = field(default=None, kw_only=True)
-    values: tuple[str, ...] | None = field(default=None, kw_only=True)
+    values: Sequence[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -86,7 +86,7 @@ class Categorical:
             given = getattr(self, what)
             if given is not None:
                 object.__setattr__(self, what, _checked_categories(self.name, what, given))
-        if self.order and self.values is not None and self.values[: len(self.order)] != self.order:
+        if self.order and self.values is not None and tuple(self.values[: len(self.order)]) != self.order:
             raise SchemaError(f"attribute {self.name!r}: its values must begin with its order")
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from rtree_anon.schema.attributes import ATTRIBUTE_KINDS, Attribute
 _COLUMN: tuple[type[Any], ...] = (str, *ATTRIBUTE_KINDS.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Schema:
     """The roles of a table's columns.
 
@@ -33,22 +33,30 @@ class Schema:
     """
 
     quasi: tuple[Attribute | str, ...]
-    sensitive: tuple[str, ...] = ()
-    identity: str | None = None
-    key: str | None = None
-    keep: tuple[str, ...] = ()
-    weights: Mapping[str, float] = field(default_factory=dict)
+    sensitive: tuple[str, ...]
+    identity: str | None
+    key: str | None
+    keep: tuple[str, ...]
+    weights: Mapping[str, float]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "quasi", _checked_quasi(self.quasi))
-        object.__setattr__(self, "sensitive", _checked_names("sensitive", self.sensitive))
-        object.__setattr__(self, "keep", _checked_names("keep", self.keep))
-        for role in ("identity", "key"):
-            column = getattr(self, role)
+    def __init__(
+        self,
+        quasi: Iterable[Attribute | str] | Attribute | str,
+        sensitive: Iterable[str] | str = (),
+        identity: str | None = None,
+        key: str | None = None,
+        keep: Iterable[str] | str = (),
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        for role, column in (("identity", identity), ("key", key)):
             if column is not None and (not isinstance(column, str) or not column):
                 raise SchemaError(f"{role} must be the name of one column, not {column!r}")
+            object.__setattr__(self, role, column)
+        object.__setattr__(self, "quasi", _checked_quasi(quasi))
+        object.__setattr__(self, "sensitive", _checked_names("sensitive", sensitive))
+        object.__setattr__(self, "keep", _checked_names("keep", keep))
         self._check_roles()
-        object.__setattr__(self, "weights", self._checked_weights())
+        object.__setattr__(self, "weights", self._checked_weights({} if weights is None else weights))
 
     @property
     def quasi_names(self) -> tuple[str, ...]:
@@ -77,18 +85,17 @@ class Schema:
     def infer(
         cls,
         source: Any,
-        quasi: Iterable[Attribute | str],
-        sensitive: Iterable[str] = (),
+        quasi: Iterable[Attribute | str] | Attribute | str,
+        sensitive: Iterable[str] | str = (),
         identity: str | None = None,
         key: str | None = None,
-        keep: Iterable[str] = (),
+        keep: Iterable[str] | str = (),
         weights: Mapping[str, float] | None = None,
     ) -> Schema:
         """The schema of a file, frame or stream, with types, domains and category orders taken from the data."""
         from rtree_anon.io.table import bind_schema
 
-        unbound = cls(quasi, sensitive, identity, key, keep, weights or {})  # type: ignore[arg-type]
-        return bind_schema(source, unbound)
+        return bind_schema(source, cls(quasi, sensitive, identity, key, keep, weights))
 
     def to_toml(self, path: str | Path) -> None:
         """Write the schema as TOML; `from_toml` gives back an equal schema."""
@@ -119,11 +126,11 @@ class Schema:
             if twice is not None:
                 raise SchemaError(f"column {twice!r} is named twice in {role}")
 
-    def _checked_weights(self) -> dict[str, float]:
-        if not isinstance(self.weights, Mapping):
-            raise SchemaError(f"weights must map column names to numbers, not {self.weights!r}")
+    def _checked_weights(self, given: Mapping[str, float]) -> dict[str, float]:
+        if not isinstance(given, Mapping):
+            raise SchemaError(f"weights must map column names to numbers, not {given!r}")
         weights: dict[str, float] = {}
-        for name, weight in self.weights.items():
+        for name, weight in given.items():
             if name not in self.quasi_names:
                 raise SchemaError(
                     f"weight for {name!r}, which is not a quasi-identifier ({', '.join(self.quasi_names)})"

@@ -266,3 +266,14 @@ def test_unknown_columns_of_every_source(tmp_path: Path) -> None:
     for name in SOURCES:
         with pytest.raises((SchemaError, InputError), match="agee"):
             read_table(SOURCES[name](tmp_path), Schema(("agee",)))
+
+
+def test_empty_parts_are_no_rows(tmp_path: Path) -> None:
+    empty, one = pa.table({"a": pa.array([], pa.int64())}), pa.table({"a": [1]})
+    assert (
+        read_table([*empty.to_batches(), *pa.concat_tables([one, empty, one]).to_batches()], Schema(("a",))).n_rows == 2
+    )
+    with pq.ParquetWriter(tmp_path / "x.parquet", one.schema) as writer:
+        for part in (empty, one, empty, one, empty):
+            writer.write_table(part)
+    assert read_table(tmp_path / "x.parquet", Schema(("a",))).n_rows == 2

@@ -43,27 +43,27 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
 
 BAD_ATTRIBUTES: dict[str, tuple[Any, str]] = {
     "empty name": (lambda: Numeric(""), "not empty"),
-    "number as name": (lambda: Date(3), "must be text"),  # type: ignore[arg-type]
+    "number as name": (lambda: Date(3), "must be text"),
     "domain upside down": (lambda: Numeric("a", domain=(5, 1)), "above its largest"),
-    "domain of one": (lambda: Numeric("a", domain=(5,)), "pair"),  # type: ignore[arg-type]
-    "domain of text": (lambda: Numeric("a", domain=("a", "b")), "finite numbers"),  # type: ignore[arg-type]
+    "domain of one": (lambda: Numeric("a", domain=(5,)), "pair"),
+    "domain of text": (lambda: Numeric("a", domain=("a", "b")), "finite numbers"),
     "infinite domain": (lambda: Numeric("a", domain=(0, float("inf"))), "finite numbers"),
-    "date domain of rubbish": (lambda: Date("a", domain=("x", "y")), "not a date"),  # type: ignore[arg-type]
+    "date domain of rubbish": (lambda: Date("a", domain=("x", "y")), "not a date"),
     "time domain of rubbish": (lambda: Timestamp("a", domain=("x", "y")), "not a time"),
     "time that does not exist": (lambda: Timestamp("a", domain=("25:00:00", "26:00:00")), "not a time"),
     "time domain upside down": (
         lambda: Timestamp("a", domain=("2020-01-01T00:00:00.5Z", "2020-01-01T00:00:00Z")),
         "above its largest",
     ),
-    "order and hierarchy": (lambda: Categorical("a", order=["x"], hierarchy=Hierarchy.suppress()), "not both"),  # type: ignore[arg-type]
-    "a value listed twice": (lambda: Categorical("a", order=["x", "y", "x"]), "'x' is listed twice"),  # type: ignore[arg-type]
-    "text as an order": (lambda: Categorical("a", order="xyz"), "not one text"),  # type: ignore[arg-type]
-    "missing in an order": (lambda: Categorical("a", order=["x", None]), "missing"),  # type: ignore[list-item,arg-type]
+    "order and hierarchy": (lambda: Categorical("a", order=["x"], hierarchy=Hierarchy.suppress()), "not both"),
+    "a value listed twice": (lambda: Categorical("a", order=["x", "y", "x"]), "'x' is listed twice"),
+    "text as an order": (lambda: Categorical("a", order="xyz"), "not one text"),
+    "missing in an order": (lambda: Categorical("a", order=["x", None]), "missing"),
     "values that are not the order": (lambda: Categorical("a", order=("x",), values=("y",)), "begin with its order"),
     "decimals below zero": (lambda: Numeric("a", decimals=-1), "decimals"),
     "decimals and continuous": (lambda: Numeric("a", decimals=2, continuous=True), "not both"),
     "bits that there are not": (lambda: Numeric("a", bits=16), "32 or 64"),
-    "base that is no number": (lambda: Numeric("a", base=1.5), "whole number"),  # type: ignore[arg-type]
+    "base that is no number": (lambda: Numeric("a", base=1.5), "whole number"),
 }
 
 
@@ -83,18 +83,18 @@ def test_bad_attribute(case: str) -> None:
 
 
 def test_names_can_be_given_without_lists() -> None:
-    schema = Schema("age", sensitive="disease", keep="ward")  # type: ignore[arg-type]
-    assert schema == Schema(["age"], sensitive=["disease"], keep=["ward"])  # type: ignore[arg-type]
-    assert Schema(Numeric("age")).quasi == (Numeric("age"),)  # type: ignore[arg-type]
+    schema = Schema("age", sensitive="disease", keep="ward")
+    assert schema == Schema(["age"], sensitive=["disease"], keep=["ward"])
+    assert Schema(Numeric("age")).quasi == (Numeric("age"),)
 
 
 def test_columns_that_are_read() -> None:
     schema = Schema(
-        ["age", Categorical("zip"), Boolean("sex")],  # type: ignore[arg-type]
-        sensitive=["disease"],  # type: ignore[arg-type]
+        ["age", Categorical("zip"), Boolean("sex")],
+        sensitive=["disease"],
         identity="patient",
         key="visit",
-        keep=["ward"],  # type: ignore[arg-type]
+        keep=["ward"],
         weights={"zip": 2},
     )
     assert schema.quasi_names == ("age", "zip", "sex")
@@ -106,12 +106,12 @@ def test_columns_that_are_read() -> None:
 
 def test_domains_are_kept_exactly() -> None:
     assert Numeric("a", domain=(Decimal("0.10"), 5)).domain == (Decimal("0.10"), 5)
-    assert Date("a", domain=("2020-01-01", datetime.date(2020, 2, 1))).domain == (  # type: ignore[arg-type]
+    assert Date("a", domain=("2020-01-01", datetime.date(2020, 2, 1))).domain == (
         datetime.date(2020, 1, 1),
         datetime.date(2020, 2, 1),
     )
     noon = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
-    assert Timestamp("a", domain=("2020-01-01", noon)).domain == (  # type: ignore[arg-type]
+    assert Timestamp("a", domain=("2020-01-01", noon)).domain == (
         "2020-01-01T00:00:00",
         "2020-01-01T10:00:00Z",
     )
@@ -119,7 +119,7 @@ def test_domains_are_kept_exactly() -> None:
 
 
 def test_categories_are_known_by_their_text() -> None:
-    assert Categorical("a", order=[1, True, "x"]).order == ("1", "true", "x")  # type: ignore[arg-type]
+    assert Categorical("a", order=[1, True, "x"]).order == ("1", "true", "x")
 
 
 def test_a_schema_needs_neither_arrow_nor_numba() -> None:

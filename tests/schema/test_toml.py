@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import random
 import tomllib
 from decimal import Decimal
 from pathlib import Path
@@ -162,6 +163,40 @@ def test_bad_file(case: str, tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.from_toml(path)
     assert said in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_damaged_files_give_a_schema_or_a_sentence() -> None:
+    """1,000 damaged copies of a file that uses everything; each is a pure function of its seed."""
+    tree = Hierarchy.from_tree({"all": {"warm": ["red", "pink"], "cold": ["blue"]}})
+    whole = Schema(
+        (
+            Numeric("a", domain=(Decimal("0.10"), 5), type="decimal128(9, 2)", decimals=2, base=0, bits=32),
+            Categorical("b", order=("low", "high"), allow_new=True, type="string", values=("low", "high", "\n")),
+            Categorical("c", hierarchy=tree),
+            Categorical("d", hierarchy=Hierarchy.intervals([5, 10])),
+            Date("e", domain=(datetime.date.min, datetime.date.max), grow=False),
+            Timestamp("f", domain=("2020-01-01T00:00:00", "2021-01-01T00:00:00.5"), type="timestamp[us]"),
+        ),
+        sensitive=("g",),
+        weights={"a": 0.5},
+    )
+    text = schema_to_toml(whole)
+    n_read = 0
+    for seed in range(1000):
+        rng = random.Random(seed)
+        damaged = text
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(damaged))
+            cut = rng.choice([0, 1, 5])
+            damaged = (
+                damaged[:at] + rng.choice(["", '"', "[", "]", "1", "-", "nan", "true", "\0", "{"]) + damaged[at + cut :]
+            )
+        try:
+            schema_from_toml(damaged)
+            n_read += 1
+        except SchemaError as error:
+            assert "\n" not in str(error), seed
+    assert 0 < n_read < 1000
 
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:
