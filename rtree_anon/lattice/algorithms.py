@@ -169,7 +169,8 @@ def _run(name: str, search: Search, find: Callable[[], Statuses], *, complete: b
 
 def _walk_everything(search: Search, *, rollup: bool, mark: bool) -> Statuses:
     everything = np.ones(search.shape, dtype=bool)
-    return walk(search, tuple(range(len(search.shape))), everything, search.scan, rollup=rollup, mark=mark)
+    family = tuple(range(len(search.shape)))
+    return walk(search, family, everything, lambda: search.base, from_table=True, rollup=rollup, mark=mark)
 
 
 def _hierarchy(given: Hierarchy | str | Path | None) -> Hierarchy | None:

@@ -16,10 +16,10 @@ from itertools import combinations
 import numpy as np
 
 from rtree_anon.errors import UsageError
-from rtree_anon.lattice.frequency import FrequencySet, Levels
+from rtree_anon.lattice.frequency import FrequencySet
 from rtree_anon.lattice.graph import Family, Mask, join_and_prune, roots
 from rtree_anon.lattice.search import Search
-from rtree_anon.lattice.walk import Fresh, Statuses, levels_of, satisfying, walk
+from rtree_anon.lattice.walk import Origin, Statuses, levels_of, satisfying, walk
 
 VARIANTS = ("basic", "superroots", "cube")
 
@@ -38,35 +38,30 @@ def search_families(search: Search, variant: str = "basic") -> Statuses:
             candidates = (
                 np.ones(search.shape[family[0]], dtype=bool) if size == 1 else join_and_prune(family, survivors)
             )
-            if cube is not None:
-                fresh = _rolled_from(search, cube.exact(family))
-            elif variant == "superroots":
-                fresh = _from_super_root(search, family, candidates)
-            else:
-                fresh = search.scan
-            statuses = walk(search, family, candidates, fresh)
+            origin = _origin(search, family, candidates, variant, cube)
+            statuses = walk(search, family, candidates, origin, from_table=variant == "basic")
             found[family] = satisfying(statuses)
         survivors = found
     return statuses
 
 
-def _rolled_from(search: Search, source: FrequencySet) -> Fresh:
-    return lambda levels: search.roll_up(source, levels)
+def _origin(search: Search, family: Family, candidates: Mask, variant: str, cube: _Cube | None) -> Origin:
+    if cube is not None:
+        return lambda: cube.exact(family)
+    return _super_root(search, family, candidates) if variant == "superroots" else lambda: search.base
 
 
-def _from_super_root(search: Search, family: Family, candidates: Mask) -> Fresh:
-    """Rolls up from one frequency set below all roots of the family, which is counted when first needed."""
-    if not candidates.any():
-        return search.scan
-    lowest = tuple(np.argwhere(roots(candidates)).min(axis=0).tolist())
+def _super_root(search: Search, family: Family, candidates: Mask) -> Origin:
+    """One frequency set below all roots of the family, counted when first needed."""
     counted: list[FrequencySet] = []
 
-    def fresh(levels: Levels) -> FrequencySet:
+    def origin() -> FrequencySet:
         if not counted:
+            lowest = tuple(np.argwhere(roots(candidates)).min(axis=0).tolist())
             counted.append(search.scan(levels_of(search, family, lowest)))
-        return search.roll_up(counted[0], levels)
+        return counted[0]
 
-    return fresh
+    return origin
 
 
 class _Cube:
@@ -78,6 +73,7 @@ class _Cube:
 
     def __init__(self, search: Search) -> None:
         self._search = search
+        self._latest: tuple[Family, FrequencySet] | None = None  # one that did not fit, while it is in use
         everything = tuple(range(len(search.low)))
         self._kept: dict[Family, FrequencySet] = {everything: search.scan(search.low)}
         room = search.budget_bytes
@@ -92,6 +88,8 @@ class _Cube:
         """The frequency set of a family at the lowest levels."""
         if family in self._kept:
             return self._kept[family]
-        larger = (one for other, one in self._kept.items() if set(family) < set(other))
-        lowest = (0,) * len(family)
-        return self._search.roll_up(min(larger, key=len), levels_of(self._search, family, lowest))
+        if self._latest is None or self._latest[0] != family:
+            larger = (one for other, one in self._kept.items() if set(family) < set(other))
+            lowest = levels_of(self._search, family, (0,) * len(family))
+            self._latest = family, self._search.roll_up(min(larger, key=len), lowest)
+        return self._latest[1]

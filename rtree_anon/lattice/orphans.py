@@ -38,11 +38,13 @@ class Judge:
         generalizer = self._search.generalizer
         exact = (0,) * generalizer.n_quasi
         keys = self._keys[rows]
-        group_of_row, _ = generalizer.assign(keys, exact, levels)
+        group_of_row, group_keys = generalizer.assign(keys, exact, levels)
         ones = np.ones(len(rows), dtype=np.int64)
-        # keys are counted in the order of their first row, so groups have the same numbers here and there
         groups = self._search.groups(generalizer.roll_up(FrequencySet(exact, keys, ones), levels))
-        return group_of_row, self._search.condition.holds(groups)
+        good = np.empty(len(group_keys), dtype=bool)
+        # the same groups, counted in another order
+        good[np.lexsort(group_keys.T)] = self._search.condition.holds(groups)[np.lexsort(groups.keys.T)]
+        return group_of_row, good
 
     def is_good(self, rows: Rows) -> bool:
         """Whether these rows may be one group."""

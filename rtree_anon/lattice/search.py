@@ -18,7 +18,7 @@ from rtree_anon.errors import UsageError
 from rtree_anon.hierarchy import BoundHierarchy
 from rtree_anon.io.leaves import LeafTable
 from rtree_anon.lattice.conditions import Condition
-from rtree_anon.lattice.frequency import FrequencySet, Generalizer, Levels, count_chunks
+from rtree_anon.lattice.frequency import MANY_KEYS, FrequencySet, Generalizer, Levels, count_chunks
 from rtree_anon.lattice.groups import Groups
 from rtree_anon.lattice.packing import Layout
 
@@ -76,20 +76,36 @@ class Search:
 
     def scan(self, levels: Levels) -> FrequencySet:
         """The frequency set of a node from the counted table."""
-        self.effort.scans += 1
-        return self.base if levels == self.base.levels else self.generalizer.roll_up(self.base, levels)
+        return self.roll_up(self.base, levels, is_scan=True)
 
-    def roll_up(self, source: FrequencySet, levels: Levels) -> FrequencySet:
+    def roll_up(self, source: FrequencySet, levels: Levels, *, is_scan: bool = False) -> FrequencySet:
         """The frequency set of a node from that of a lower one."""
-        if levels == source.levels:
-            return source
-        self.effort.rollups += 1
-        return self.generalizer.roll_up(source, levels)
+        self.note(source, levels, is_scan=is_scan)
+        return source if levels == source.levels else self.generalizer.roll_up(source, levels)
+
+    def note(self, source: FrequencySet, levels: Levels, *, is_scan: bool) -> None:
+        """Count one pass over a frequency set."""
+        if is_scan:
+            self.effort.scans += 1
+        elif levels != source.levels:
+            self.effort.rollups += 1
 
     def check(self, frequencies: FrequencySet) -> bool:
         """Whether the node can be released with no more than the allowed suppression."""
         self.effort.nodes_checked += 1
         return self.n_suppressed(frequencies) <= self.max_suppressed
+
+    def fails_early(self, source: FrequencySet, levels: Levels) -> bool:
+        """Whether a sample of the node's groups, each of them complete, breaks the condition already.
+
+        If so the node is decided: large sets near the bottom of the lattice need not be made to be dismissed.
+        """
+        if len(source) < MANY_KEYS:
+            return False
+        if self.n_suppressed(self.generalizer.sample(source, levels)) <= self.max_suppressed:
+            return False
+        self.effort.nodes_checked += 1
+        return True
 
     def n_suppressed(self, frequencies: FrequencySet) -> int:
         """Rows of groups that break the condition: the minimal required suppression (Samarati, Definition 4.2)."""

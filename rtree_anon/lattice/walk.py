@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from rtree_anon.lattice.graph import Family, Mask, nodes_by_height, upward
 from rtree_anon.lattice.search import Search
 
 Node = tuple[int, ...]
-Fresh = Callable[[Levels], FrequencySet]
+Origin = Callable[[], FrequencySet]
 
 
 class Status(IntEnum):
@@ -46,15 +45,17 @@ def walk(
     search: Search,
     family: Family,
     candidates: Mask,
-    fresh: Fresh,
+    origin: Origin,
     *,
+    from_table: bool,
     rollup: bool = True,
     mark: bool = True,
 ) -> Statuses:
     """Decide every candidate of a family.
 
-    `fresh` makes the frequency set of a node without the help of its neighbours. `mark=False` checks every candidate,
-    for conditions that are not monotone.
+    `origin` gives the frequency set that nodes are rolled up from where no neighbour's is at hand: the counted table
+    (`from_table`: each use is a scan), or one that was made for this family. `mark=False` checks every candidate, for
+    conditions that are not monotone.
     """
     statuses = np.where(candidates, Status.UNSEEN, Status.PRUNED).astype(np.uint8)
     below = _Shelf(search.budget_bytes)
@@ -69,17 +70,24 @@ def walk(
             here = _Shelf(search.budget_bytes - below.n_bytes)
             height = sum(node)
         levels = levels_of(search, family, node)
-        source = below.smallest(_lower_neighbours(node)) if rollup else None
-        frequencies = search.roll_up(source, levels) if source is not None else fresh(levels)
+        neighbour = below.smallest(_lower_neighbours(node)) if rollup else None
+        source = origin() if neighbour is None else neighbour
+        is_scan = neighbour is None and from_table
+        if search.fails_early(source, levels):
+            search.note(source, levels, is_scan=is_scan)
+            statuses[node] = Status.FAILED
+            here.put(node, source, is_new=False)
+            continue
+        frequencies = search.roll_up(source, levels, is_scan=is_scan)
         if not search.check(frequencies):
             statuses[node] = Status.FAILED
-            here.put(node, frequencies)
+            here.put(node, frequencies, is_new=frequencies is not source)
             continue
         if mark:
             above = statuses[upward(node)]
             above[above == Status.UNSEEN] = Status.IMPLIED
         else:
-            here.put(node, frequencies)
+            here.put(node, frequencies, is_new=frequencies is not source)
         statuses[node] = Status.SATISFIED
     return statuses
 
@@ -102,14 +110,18 @@ class _Shelf:
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes
         self._sets: dict[Node, FrequencySet] = {}
+        self._sizes: dict[Node, int] = {}
         self.n_bytes = 0
 
-    def put(self, node: Node, frequencies: FrequencySet) -> None:
+    def put(self, node: Node, frequencies: FrequencySet, *, is_new: bool) -> None:
+        """Keep the set that the generalizations of a node are rolled up from; one that is kept elsewhere is free."""
         self._sets[node] = frequencies
-        self.n_bytes += frequencies.nbytes
-        while self._sets and self.n_bytes > self._budget_bytes:
-            largest = max(((one.nbytes, node) for node, one in self._sets.items()), key=itemgetter(0))[1]
-            self.n_bytes -= self._sets.pop(largest).nbytes
+        self._sizes[node] = frequencies.nbytes if is_new else 0
+        self.n_bytes += self._sizes[node]
+        while self.n_bytes > self._budget_bytes:
+            largest = max(self._sizes, key=self._sizes.__getitem__)
+            self.n_bytes -= self._sizes.pop(largest)
+            del self._sets[largest]
 
     def smallest(self, nodes: list[Node]) -> FrequencySet | None:
         """The set with the fewest keys among those of `nodes` that are still here."""
