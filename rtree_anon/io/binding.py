@@ -117,10 +117,16 @@ class FloatBinder:
         self.lo, self.hi = np.inf, -np.inf
         self.fixed = attribute.bound or attribute.decimals is not None or attribute.continuous
         self.decimals: int | None = None if attribute.continuous else attribute.decimals or 0
+        if not self.fixed and attribute.domain is not None:  # a domain that was given has its digits, too
+            ends = np.array([float(end) for end in attribute.domain])
+            self.decimals = needed_decimals(ends, pa.float64(), 0)
 
     def observe(self, column: pa.Array, origin: Origin) -> None:
         with located(origin, self.attribute.name):
-            values, mask = to_floats(conform(column, self.own_type))
+            floats = conform(column, self.own_type)
+            values, mask = to_floats(floats)
+            if self.fixed and self.decimals is not None:
+                to_units(floats, self.decimals)  # refuses a value with more digits
         if mask is not None:
             self.has_missing = True
             values = values[~mask]

@@ -75,5 +75,8 @@ def shown_at(array: pa.Array, index: int) -> str:
 
     Python's own types are not used: they cannot hold every time or duration that Arrow can.
     """
-    text = array.slice(index, 1).cast(pa.string())[0].as_py()
+    try:
+        text = array.slice(index, 1).cast(pa.string())[0].as_py()
+    except pa.ArrowException:  # a time zone that this machine does not know
+        return f"a {array.type}"
     return shown(text) if is_text(array.type) else str(text)

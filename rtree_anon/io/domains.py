@@ -42,7 +42,7 @@ def value_to_unit(value: Any, data_type: pa.DataType, decimals: int | None, name
     if pa.types.is_timestamp(data_type) or pa.types.is_time(data_type):
         return _moment_to_unit(str(value), data_type, name)
     if pa.types.is_floating(data_type):
-        return int(np.rint(float(value) * 10.0 ** (decimals or 0)))
+        return _float_to_unit(float(value), np.dtype(f"float{data_type.bit_width}").type, decimals or 0, name)
     scale = 0
     if pa.types.is_decimal(data_type):
         scale = data_type.scale if decimals is None else decimals
@@ -50,6 +50,13 @@ def value_to_unit(value: Any, data_type: pa.DataType, decimals: int | None, name
     if units != units.to_integral_value():
         raise SchemaError(f"attribute {name!r}: the domain's end {value} does not fit its type {data_type}")
     return int(units)
+
+
+def _float_to_unit(value: float, own: Any, decimals: int, name: str) -> int:
+    unit = round(value * 10.0**decimals)
+    if own(unit / 10.0**decimals) != own(value):  # the float that stands for the decimal number
+        raise SchemaError(f"attribute {name!r}: the domain's end {value} has more than {decimals} decimals")
+    return unit
 
 
 def unit_to_value(unit: int, data_type: pa.DataType, decimals: int | None) -> Any:

@@ -15,12 +15,6 @@ _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_00
 ZONES = (None, "UTC", "Europe/Paris", "+05:30")
 
 
-def integers(bits: int, signed: bool) -> st.SearchStrategy[int]:
-    lo, hi = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    # either anywhere, or close together somewhere: the second exercises bases
-    return st.integers(lo, hi)
-
-
 @st.composite
 def integer_arrays(draw: st.DrawFn) -> pa.Array:
     bits, signed = draw(st.sampled_from([8, 16, 32, 64])), draw(st.booleans())

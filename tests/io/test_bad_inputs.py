@@ -200,6 +200,11 @@ OBJECTS: dict[str, tuple[Callable[[], Any], Schema, tuple[str, ...]]] = {
         Schema([Categorical("a", order=["low", "high"])]),
         ("'a'", "listed values"),
     ),
+    "a time zone that does not exist": (
+        lambda: pa.table({"a": pa.array([0], pa.timestamp("s", "Nowhere/Land"))}),
+        Schema([Categorical("a")]),
+        ("row 1", "'a'"),
+    ),
     "batches that differ": (
         lambda: iter([pa.record_batch({"a": [1]}), pa.record_batch({"b": [1]})]),
         A,

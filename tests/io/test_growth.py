@@ -68,6 +68,8 @@ def test_a_given_domain_is_the_axis() -> None:
     assert (coded.space.axes[0].lo, coded.space.axes[0].hi) == (0, 120)
     coded = read_table({"x": [0.25]}, Schema((Numeric("x", domain=(0, 1)),)))
     assert (coded.space.axes[0].lo, coded.space.axes[0].hi) == (0, 100)
+    coded = read_table({"x": [0.5]}, Schema((Numeric("x", domain=(0.05, 1)),)))
+    assert (coded.space.axes[0].lo, coded.space.axes[0].hi) == (5, 100), "a domain has its digits, too"
     coded = read_table({"x": [Decimal("0.25")]}, Schema((Numeric("x", domain=(Decimal("0.1"), 1)),)))
     assert (coded.space.axes[0].lo, coded.space.axes[0].hi) == (10, 100)
     days = (datetime.date(2020, 1, 1), datetime.date(2020, 1, 31))
@@ -83,6 +85,7 @@ def test_a_given_domain_is_the_axis() -> None:
     ("attribute", "column"),
     [
         (Numeric("x", domain=(0.5, 2)), pa.array([1])),
+        (Numeric("x", domain=(0.05, 2), decimals=1), pa.array([1.5])),
         (
             Timestamp("x", domain=("2020-01-01T00:00:00", "2020-01-02T00:00:00")),
             pa.array([0], pa.timestamp("s", "UTC")),
