@@ -127,7 +127,7 @@ def publish_file(
     parent, name = _split(path)
     if not replace and fs.exists(path):
         raise UsageError(f"{path} exists already. Choose another path, or allow replacing it.")
-    making = f"{parent}/.{name}.publishing-{fs.random_bytes(8).hex()}"
+    making = f"{parent}/.publishing-{fs.random_bytes(8).hex()}-{name}"  # it ends as the target does
     try:
         write(making)
         with explained("publish the file", path):

@@ -23,6 +23,7 @@ from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, CutRecord, Effort, cut
 from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
 from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
+from rtree_anon.kernels.mondrian import grow_mondrian
 from rtree_anon.kernels.search import finding, worth_table
 from rtree_anon.space import Space
 from rtree_anon.tree.effort import effort_for
@@ -109,13 +110,19 @@ class LeafTree:
         return boxes
 
     def group(self, k: int, method: str = "optimal") -> Grouping:
-        """Groups of whole leaves with at least k rows each; no groups where there are fewer than k rows in all."""
+        """Groups of whole leaves with at least k rows each; no groups where there are fewer than k rows in all.
+
+        `leaves` makes every leaf a group of its own, for trees that were built at this k.
+        """
         if method == "greedy":
             return Grouping(self.order, greedy_scan(self.order, self.sizes, k))
         if method == "hierarchical":
             left, right, root = self.links
             in_tree_order = np.arange(self.n_leaves, dtype=np.int64)
             return Grouping(in_tree_order, hierarchical_scan(left, right, root, self.sizes, k))
+        if method == "leaves":
+            in_tree_order = np.arange(self.n_leaves, dtype=np.int64)
+            return Grouping(in_tree_order, in_tree_order + 1)
         if method == "optimal":
             boxes = self.boxes
             ends = optimal_scan(self.order, self.sizes, boxes.lo, boxes.hi, boxes.mask, self.grid.gauge, k)
@@ -153,6 +160,18 @@ def build_tree(
     preferred = np.zeros(len(space), np.bool_)
     preferred[[grid.column_of_axis[a] for a in bias]] = True
     record = _cut_all(rows, grid, k, effort, preferred, threads or os.cpu_count() or 1, seed)
+    return _recorded_tree(k, grid, rows, record)
+
+
+def build_mondrian(codes: Codes, space: Space, k: int) -> LeafTree:
+    """Cut coded rows with strict Mondrian; its groups are the leaves."""
+    grid, rows = make_grid(codes, space)
+    record = _empty_record(len(rows))
+    grow_mondrian(rows, 0, len(rows), 0, k, grid.gauge, record)
+    return _recorded_tree(k, grid, rows, record)
+
+
+def _recorded_tree(k: int, grid: Grid, rows: NDArray[np.int32], record: CutRecord) -> LeafTree:
     cuts = np.flatnonzero(record.depth >= 0)
     starts = np.concatenate(([0], cuts, [len(rows)])).astype(np.int64)
     return LeafTree(
@@ -160,13 +179,17 @@ def build_tree(
     )
 
 
+def _empty_record(n: int) -> CutRecord:
+    return CutRecord(
+        np.full(n + 1, -1, np.int32), np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64)
+    )
+
+
 def _cut_all(
     rows: NDArray[np.int32], grid: Grid, k: int, effort: Effort, preferred: NDArray[np.bool_], threads: int, seed: int
 ) -> CutRecord:
     n, d = len(rows), len(grid.space)
-    record = CutRecord(
-        np.full(n + 1, -1, np.int32), np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64)
-    )
+    record = _empty_record(n)
     small = max(effort.exact_rows, effort.probe_rows)
     worth = worth_table(k, small, effort.growth)
 

@@ -44,6 +44,10 @@ class Grid:
         codes[missing] = self.missing
         return codes
 
+    def lowest_code(self, axis: int) -> int:
+        """The kernel code of the lowest value on an axis that is not a MASK."""
+        return self.space.axes[axis].lo if self.ranks[axis] is None else 0
+
     def domain(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
         """The box of the whole domain, in kernel codes: where the regions of the tree begin."""
         d = len(self.space)
@@ -55,11 +59,9 @@ class Grid:
                 bits = (1 << axis.n_categories) - 1
                 mask[column - self.gauge.n_linear] = bits | (1 << 63 if axis.has_missing else 0)
                 continue
-            first, last = (axis.lo, axis.hi) if ranks is None else (0, len(ranks) - 1)
-            if axis.lo > axis.hi:  # no value at all: everything is missing
-                first = last = int(g.MISSING)
-            hi[column] = last
-            lo[column] = int(g.MISSING) if axis.has_missing else first
+            last = axis.hi if ranks is None else len(ranks) - 1
+            hi[column] = last if axis.lo <= axis.hi else g.MISSING  # no value at all: everything is missing
+            lo[column] = g.MISSING if axis.has_missing else self.lowest_code(axis_number)
         return lo, hi, mask
 
 

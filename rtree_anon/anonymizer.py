@@ -1,0 +1,200 @@
+"""One call from a file or frame to a release, and the baseline to compare it with.
+
+Both read the whole table into memory, cut it into groups and hand out a verified `Release`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from rtree_anon.errors import PrivacyError, UsageError
+from rtree_anon.schema import Attribute, Schema
+
+if TYPE_CHECKING:
+    from rtree_anon.io.table import CodedTable
+    from rtree_anon.release import Release
+
+DEFAULT_BASE_K = 5
+_MAX_ROWS = 2**31 - 1
+
+
+@overload
+def anonymize(
+    source: Any, k: int, quasi: Iterable[Attribute | str] | Attribute | str | None = None, **options: Any
+) -> Release: ...
+@overload
+def anonymize(
+    source: Any, k: Iterable[int], quasi: Iterable[Attribute | str] | Attribute | str | None = None, **options: Any
+) -> dict[int, Release]: ...
+def anonymize(
+    source: Any,
+    k: int | Iterable[int],
+    quasi: Iterable[Attribute | str] | Attribute | str | None = None,
+    *,
+    sensitive: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    identity: str | None = None,
+    key: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    schema: Schema | None = None,
+    model: Any = None,
+    base_k: int | None = None,
+    quality: str = "balanced",
+    method: str = "optimal",
+    compact: bool = True,
+    bias: Iterable[str] = (),
+    threads: int | None = None,
+    seed: int = 0,
+) -> Release | dict[int, Release]:
+    """Anonymize a table so that every row has the same generalized values as at least k - 1 others.
+
+    source: a Parquet, CSV (.gz, .zst) or Arrow file, several of them, or an Arrow, pandas or polars frame or stream.
+    k: one number, or several: k=[5, 10, 50] gives a dictionary of releases from one tree. All of them together are safe at
+        base_k: whoever has them all still cannot tell a row from base_k - 1 others.
+    quasi: the quasi-identifiers, as names or attribute objects (`ra.Categorical("zip", hierarchy=h)`).
+    sensitive, keep: columns that are carried through unchanged. All other columns are dropped.
+    weights: importance of quasi-identifiers for the certainty penalty and for splitting (1 where not given).
+    schema: a `Schema` instead of the five arguments above.
+    base_k: the k that the tree is built with; min(k, 5) by default.
+    quality: "fast", "balanced" or "best".
+    method: how leaves are grouped for a k above base_k: "optimal", "greedy" (the paper's leaf scan) or "hierarchical".
+    compact: release the values that occur in a group (True) or the whole region of space that it covers (False).
+    bias: quasi-identifiers that are split in preference; with one, groups are as narrow as can be on that one.
+    threads: all cores by default. The result is the same for any number.
+
+    >>> import rtree_anon as ra
+    >>> people = ra.generate("patients", 2000, seed=1)
+    >>> releases = ra.anonymize(people, k=[5, 20], quasi=["age", "zip"], sensitive=["diagnosis"])
+    >>> releases[20].group_sizes.min() >= 20
+    True
+    """
+    several = not isinstance(k, int)
+    wanted = sorted(set(k)) if isinstance(k, Iterable) else [k]
+    for each in wanted:
+        _check_k(each, "k")
+    if not wanted:
+        raise UsageError("k is an empty list; name at least one k.")
+    base = min(wanted[0], DEFAULT_BASE_K) if base_k is None else base_k
+    _check_k(base, "base_k")
+    if base > wanted[0]:
+        raise UsageError(
+            f"base_k={base} is above k={wanted[0]}: a release cannot be finer than the tree that it is made from."
+        )
+    _check_model(model)
+    _check_options(quality, method, threads, seed)
+    if schema is None:
+        schema = _make_schema(quasi, sensitive, keep, identity, key, weights)
+    elif quasi is not None:
+        raise UsageError("Give either a schema or the quasi-identifiers, not both.")
+    _check_identity(schema)
+    biased = _named_axes(schema, bias)
+    table = _read(source, schema, wanted[-1])
+
+    from rtree_anon.release.from_tree import release_tree
+    from rtree_anon.tree import build_tree
+
+    tree = build_tree(table.codes, table.space, base, quality=quality, threads=threads, seed=seed, bias=biased)
+    releases = {each: release_tree(table, tree, each, method=method, compact=compact) for each in wanted}
+    return releases if several else releases[wanted[0]]
+
+
+def mondrian(
+    source: Any,
+    k: int,
+    quasi: Iterable[Attribute | str] | Attribute | str | None = None,
+    *,
+    sensitive: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    weights: Mapping[str, float] | None = None,
+    schema: Schema | None = None,
+    compact: bool = True,
+) -> Release:
+    """Strict multidimensional Mondrian (LeFevre et al., 2006), for comparison: the widest attribute, cut at the median.
+
+    Takes the same arguments as `anonymize` and gives the same kind of release. Not compacted, a group's values are the
+    region that the cuts leave, as in the original algorithm.
+    """
+    _check_k(k, "k")
+    if schema is None:
+        schema = _make_schema(quasi, sensitive, keep, None, None, weights)
+    elif quasi is not None:
+        raise UsageError("Give either a schema or the quasi-identifiers, not both.")
+    _check_identity(schema)
+    table = _read(source, schema, k)
+
+    from rtree_anon.release.from_tree import release_tree
+    from rtree_anon.tree.build import build_mondrian
+
+    tree = build_mondrian(table.codes, table.space, k)
+    return release_tree(table, tree, k, method="leaves", compact=compact, name="Mondrian")
+
+
+def _read(source: Any, schema: Schema, k: int) -> CodedTable:
+    from rtree_anon.io.table import read_table
+
+    table = read_table(source, schema)
+    if table.n_rows < k:
+        raise PrivacyError(
+            f"{table.name}: {table.n_rows} rows cannot be anonymized at k={k}: every group needs at least {k} rows. "
+            "Use a smaller k or more rows."
+        )
+    if table.n_rows > _MAX_ROWS:
+        raise UsageError(f"{table.name}: {table.n_rows} rows are more than the {_MAX_ROWS} that fit in memory at once.")
+    return table
+
+
+def _make_schema(
+    quasi: Iterable[Attribute | str] | Attribute | str | None,
+    sensitive: Iterable[str],
+    keep: Iterable[str],
+    identity: str | None,
+    key: str | None,
+    weights: Mapping[str, float] | None,
+) -> Schema:
+    if quasi is None:
+        raise UsageError("Name the quasi-identifiers: quasi=['age', 'zip', …].")
+    return Schema(quasi, sensitive, identity, key, keep, weights or {})  # type: ignore[arg-type]
+
+
+def _check_k(k: object, name: str) -> None:
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise UsageError(f"{name} must be a whole number, not {k!r}.")
+    if k < 1:
+        raise UsageError(f"{name}={k} is not possible; it must be 1 or more (2 or more to protect anybody).")
+
+
+def _check_model(model: Any) -> None:
+    if model is not None:
+        raise UsageError("Privacy models other than k-anonymity are not available yet; leave `model` out and use k.")
+
+
+def _check_identity(schema: Schema) -> None:
+    # Counting rows where people have several would promise k people and give fewer: better to refuse.
+    if schema.identity is not None:
+        raise UsageError(
+            f"The identity column {schema.identity!r} asks for k people per group, which is not available yet. Leave it out "
+            "only if every person has one row; otherwise keep one row per person."
+        )
+
+
+def _check_options(quality: str, method: str, threads: int | None, seed: int) -> None:
+    for value, known, name in (
+        (quality, ("fast", "balanced", "best"), "quality"),
+        (method, ("optimal", "greedy", "hierarchical"), "method"),
+    ):
+        if value not in known:
+            raise UsageError(f"{name}={value!r} is not known; choose one of {', '.join(known)}.")
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads={threads} is not possible; use 1 or more, or None for all cores ({os.cpu_count()}).")
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"seed={seed} is not possible; use a whole number from 0 to 2**63 - 1.")
+
+
+def _named_axes(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:
+    names = (names,) if isinstance(names, str) else tuple(names)
+    for name in names:
+        if name not in schema.quasi_names:
+            raise UsageError(f"bias names {name!r}, which is not a quasi-identifier ({', '.join(schema.quasi_names)}).")
+    return tuple(schema.quasi_names.index(name) for name in names)

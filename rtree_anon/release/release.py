@@ -1,0 +1,300 @@
+"""A release: groups of rows with the same generalized values, in memory, and the ways out of it.
+
+Invariants: every group has at least k rows; the released table has exactly the columns of the quasi-identifiers (with `_lo`,
+`_hi`, `_missing`), the sensitive and the keep columns, and no row id, key, identity or group id unless asked. Rows inside a
+group are sorted by their released columns, so that nothing is left of the input's order.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rtree_anon.errors import SchemaError, UsageError
+from rtree_anon.release.columns import GroupColumn
+from rtree_anon.release.quality import measure
+
+STYLES = ("interval", "text")
+LAYOUTS = ("rows", "groups")
+COUNT = "count"  # the column of a groups layout that holds the sizes
+GROUP = "group"
+_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What travels with the rows: `payload` in input order, and `numbers`, the input rows group after group."""
+
+    payload: pa.Table
+    numbers: NDArray[np.int64]
+    sensitive: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    identity: str | None = None
+    key: str | None = None
+
+
+class Release:
+    """One anonymized table at one k.
+
+    >>> import rtree_anon as ra
+    >>> release = ra.anonymize(ra.generate("patients", 1000), k=5, quasi=["age", "sex"], sensitive=["diagnosis"])
+    >>> release.k, release.n_rows
+    (5, 1000)
+    >>> release.to_arrow().column_names
+    ['age_lo', 'age_hi', 'sex', 'diagnosis']
+    """
+
+    def __init__(
+        self,
+        columns: tuple[GroupColumn, ...],
+        sizes: NDArray[np.int64],
+        rows: Rows,
+        *,
+        k: int,
+        base_k: int | None = None,
+        method: str = "",
+        compact: bool = True,
+        algorithm: str = "",
+        weights: tuple[float, ...] | None = None,
+        log_multiplicity: Callable[[], float] | None = None,
+        source: str = "",
+        version: int | None = None,
+    ) -> None:
+        """`log_multiplicity` gives the sum over rows of log(rows equal to it), which the KL divergence needs."""
+        self._columns, self._sizes, self._rows = columns, sizes, rows
+        self._weights = weights or (1.0,) * len(columns)
+        self._log_multiplicity = log_multiplicity
+        self.k, self.base_k, self.version = k, base_k if base_k is not None else k, version
+        self.method, self.compact, self.algorithm, self.source = method, compact, algorithm, source
+        self._check_names()
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._sizes.sum())
+
+    @property
+    def n_groups(self) -> int:
+        return len(self._sizes)
+
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """The number of rows of every group."""
+        return self._sizes
+
+    @property
+    def quasi(self) -> tuple[str, ...]:
+        """The names of the quasi-identifiers."""
+        return tuple(column.name for column in self._columns)
+
+    def __repr__(self) -> str:
+        return f"<Release k={self.k}: {self.n_rows:,} rows in {self.n_groups:,} groups of {', '.join(self.quasi)}>"
+
+    def quality(self) -> dict[str, float]:
+        """Certainty (0: exact, 1: nothing is said), discernibility, average class size and KL divergence.
+
+        Definitions 3 to 5 of the R+-tree paper; `certainty` is the weighted mean over rows and attributes,
+        `certainty_sum` the paper's own sum. Computed once.
+        """
+        return dict(self._quality)
+
+    @cached_property
+    def _quality(self) -> dict[str, float]:
+        return measure(self._columns, self._sizes, self._weights, self.k, self._log_multiplicity)
+
+    def count(self, *, estimate: str = "intersect", **conditions: Any) -> float:
+        """COUNT(*) of a query, answered from the release alone (paper, sections 2.3 and 5.4).
+
+        A condition is a value, a pair (lo, hi) of inclusive bounds, or a list of values: `count(age=(25, 35), sex="F")`.
+        `intersect` counts every row of a group that may match; `uniform` the expected number, with the values of a
+        group taken as evenly spread.
+        """
+        if estimate not in ("intersect", "uniform"):
+            raise UsageError(f"estimate={estimate!r} is not known; choose intersect or uniform.")
+        by_name = {column.name: column for column in self._columns}
+        share = np.ones(self.n_groups)
+        touched = np.ones(self.n_groups, np.bool_)
+        for name, wanted in conditions.items():
+            if name not in by_name:
+                raise UsageError(f"{name!r} is not a quasi-identifier of this release ({', '.join(by_name)}).")
+            meets, overlap = by_name[name].match(wanted)
+            touched &= meets
+            share *= overlap
+        return float(self._sizes[touched].sum()) if estimate == "intersect" else float((self._sizes * share).sum())
+
+    def to_arrow(
+        self,
+        style: str = "interval",
+        layout: str = "rows",
+        *,
+        group_id: bool = False,
+        key: bool = False,
+        identity: bool = False,
+    ) -> pa.Table:
+        """The released table.
+
+        `style`: "interval" (x_lo and x_hi for numbers and dates, text for categories) or "text" (one text column per
+        quasi-identifier). `layout`: "rows" (one row per row) or "groups" (one row per group with its `count`; carried
+        columns become lists). `group_id`, `key` and `identity` add columns that are left out otherwise; the identity
+        becomes a random number, drawn anew at every call.
+        """
+        batches = list(self.batches(style, layout, group_id=group_id, key=key, identity=identity))
+        return pa.Table.from_batches(batches)
+
+    def to_pandas(self, style: str = "interval", layout: str = "rows", **extra: bool) -> Any:
+        """The released table as a pandas data frame (see `to_arrow`)."""
+        return self.to_arrow(style, layout, **extra).to_pandas()
+
+    def to_polars(self, style: str = "interval", layout: str = "rows", **extra: bool) -> Any:
+        """The released table as a polars data frame (see `to_arrow`)."""
+        try:
+            import polars
+        except ImportError as error:
+            raise UsageError("polars is not installed: pip install 'rtree-anon[polars]'.") from error
+        return polars.from_arrow(self.to_arrow(style, layout, **extra))
+
+    def write(
+        self,
+        path: str | PathLike[str],
+        style: str | None = None,
+        layout: str = "rows",
+        *,
+        overwrite: bool = False,
+        group_id: bool = False,
+        key: bool = False,
+        identity: bool = False,
+    ) -> None:
+        """Write the release to a .parquet or .csv file, which appears only when it is complete, checked and durable.
+
+        CSV is written in text style unless told otherwise, Parquet in interval style.
+        """
+        from rtree_anon.release.writing import write_release
+
+        write_release(self, path, style, layout, overwrite=overwrite, group_id=group_id, key=key, identity=identity)
+
+    def batches(
+        self,
+        style: str = "interval",
+        layout: str = "rows",
+        *,
+        group_id: bool = False,
+        key: bool = False,
+        identity: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The released table in record batches, so that it need not be in memory at once."""
+        if style not in STYLES:
+            raise UsageError(f"style={style!r} is not known; choose one of {', '.join(STYLES)}.")
+        if layout not in LAYOUTS:
+            raise UsageError(f"layout={layout!r} is not known; choose one of {', '.join(LAYOUTS)}.")
+        generalized: dict[str, pa.Array] = {}
+        for column in self._columns:
+            generalized.update(column.columns(style))
+        carried = self._carried(key, identity)
+        order = self._order(carried)
+        if layout == "groups":
+            yield from self._group_batches(generalized, carried, order, group_id)
+        else:
+            yield from self._row_batches(generalized, carried, order, group_id)
+
+    def _row_batches(
+        self, generalized: dict[str, pa.Array], carried: pa.Table, order: NDArray[np.int64], group_id: bool
+    ) -> Iterator[pa.RecordBatch]:
+        group = np.repeat(np.arange(self.n_groups, dtype=np.int32), self._sizes)
+        for start in range(0, self.n_rows, _BATCH_ROWS):
+            here = pa.array(group[start : start + _BATCH_ROWS])
+            columns = {name: values.take(here) for name, values in generalized.items()}
+            if group_id:
+                columns[GROUP] = here
+            rows = carried.take(pa.array(order[start : start + _BATCH_ROWS]))
+            for name in carried.column_names:
+                columns[name] = _one_array(rows.column(name))
+            yield pa.RecordBatch.from_pydict(columns)
+
+    def _group_batches(
+        self, generalized: dict[str, pa.Array], carried: pa.Table, order: NDArray[np.int64], group_id: bool
+    ) -> Iterator[pa.RecordBatch]:
+        ends = np.cumsum(self._sizes)
+        for start in range(0, self.n_groups, _BATCH_ROWS):
+            stop = min(start + _BATCH_ROWS, self.n_groups)
+            columns = {name: values.slice(start, stop - start) for name, values in generalized.items()}
+            if group_id:
+                columns[GROUP] = pa.array(np.arange(start, stop, dtype=np.int32))
+            columns[COUNT] = pa.array(self._sizes[start:stop])
+            first_row = int(ends[start] - self._sizes[start])
+            offsets = pa.array(np.concatenate(([0], ends[start:stop] - first_row)).astype(np.int32))
+            rows = carried.take(pa.array(order[first_row : int(ends[stop - 1])]))
+            for name in carried.column_names:
+                columns[name] = pa.ListArray.from_arrays(offsets, _one_array(rows.column(name)))
+            yield pa.RecordBatch.from_pydict(columns)
+
+    def _carried(self, key: bool, identity: bool) -> pa.Table:
+        rows = self._rows
+        names = [*rows.sensitive, *rows.keep]
+        for wanted, name, role in ((key, rows.key, "key"), (identity, rows.identity, "identity")):
+            if wanted and name is None:
+                raise UsageError(f"{role}=True was asked for, but the schema names no {role}.")
+            if wanted and name is not None:
+                names.append(name)
+        carried = rows.payload.select(names)
+        if identity and rows.identity is not None:
+            place = carried.schema.get_field_index(rows.identity)
+            carried = carried.set_column(place, rows.identity, _pseudonyms(carried.column(place)))
+        return carried
+
+    def _order(self, carried: pa.Table) -> NDArray[np.int64]:
+        """The input rows in the order of the release: by group, inside a group by the carried columns' values."""
+        numbers = self._rows.numbers
+        if carried.num_columns == 0:
+            return numbers
+        keys = [_ranks(carried.column(name)) for name in carried.column_names]
+        group = np.empty(len(numbers), np.int64)
+        group[numbers] = np.repeat(np.arange(self.n_groups), self._sizes)
+        order: NDArray[np.int64] = np.lexsort([*reversed(keys), group])
+        return order
+
+    def _check_names(self) -> None:
+        names: list[str] = []
+        for column in self._columns:
+            names += [column.name, f"{column.name}_lo", f"{column.name}_hi", f"{column.name}_missing"]
+        for name in (*self._rows.sensitive, *self._rows.keep):
+            if name in names:
+                raise SchemaError(
+                    f"The column {name!r} would have the name of a generalized column; rename it before anonymizing."
+                )
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
+    """The distinct values of a column, and for every row the position of its value; missing ones have the last."""
+    coded = column.dictionary_encode().unify_dictionaries()
+    values = coded.chunk(0).dictionary
+    indices = [chunk.indices.fill_null(len(values)).to_numpy(zero_copy_only=False) for chunk in coded.chunks]
+    return values, np.concatenate(indices).astype(np.int64)
+
+
+def _ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Numbers that sort like the column's values; missing values first."""
+    values, indices = _encoded(column)
+    rank = np.zeros(len(values) + 1, np.int64)
+    rank[np.asarray(pc.sort_indices(values))] = np.arange(1, len(values) + 1)
+    ranks: NDArray[np.int64] = rank[indices]
+    return ranks
+
+
+def _pseudonyms(column: pa.ChunkedArray) -> pa.Array:
+    """A random number for each person: a secret permutation, so that neither value nor order is left."""
+    values, indices = _encoded(column)
+    generator = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
+    numbers = np.append(generator.permutation(len(values)) + 1, 0)[indices]
+    return pa.array(numbers, mask=indices == len(values))
