@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rtree_anon.errors import InputError, SchemaError
 from rtree_anon.hierarchy import BoundHierarchy, Hierarchy
 from rtree_anon.hierarchy.bound import SUPPRESSED, RejectedValueError
+from rtree_anon.io.carried import CarriedColumns
 from rtree_anon.io.cells import Origin
 from rtree_anon.io.sources import Source
 from rtree_anon.io.spool import CodeSpool
@@ -40,6 +41,8 @@ class LeafTable:
     extra_names: tuple[str, ...]
     extra_sizes: tuple[int, ...]  # distinct values of each extra column
     n_rows: int
+    source_name: str
+    carried: CarriedColumns
     _spool: CodeSpool
     _recode: tuple[NDArray[np.int64], ...]
 
@@ -50,14 +53,22 @@ class LeafTable:
 
 
 def read_leaves(
-    source: Source, hierarchies: Mapping[str, Hierarchy | None], extras: Mapping[str, str], *, budget_bytes: int
+    source: Source,
+    hierarchies: Mapping[str, Hierarchy | None],
+    extras: Mapping[str, str],
+    carried_names: Sequence[str] = (),
+    *,
+    budget_bytes: int,
 ) -> LeafTable:
     """Code the columns that `hierarchies` names (None: an automatic hierarchy) and the extra columns {name: column}."""
     columns = [*hierarchies, *extras.values()]
     dictionaries = [_Dictionary(column, untyped=source.untyped) for column in columns]
     spool = CodeSpool(budget_bytes)
     origins = []
-    for piece in source.pieces(list(dict.fromkeys(columns))):
+    carried = CarriedColumns(source, carried_names)
+    along = carried.names if carried.must_be_read_along else ()
+    for piece in source.pieces(list(dict.fromkeys([*columns, *along]))):
+        carried.observe(piece)
         spool.append([dictionary.encode(piece.batch.column(dictionary.column)) for dictionary in dictionaries])
         origins.append(piece.origin)
     bound, recode = [], []
@@ -78,6 +89,8 @@ def read_leaves(
         extra_names=tuple(extras),
         extra_sizes=tuple(dictionary.n_distinct for dictionary in ranked),
         n_rows=spool.n_rows,
+        source_name=source.name,
+        carried=carried,
         _spool=spool,
         _recode=(*recode, *(dictionary.ranks() for dictionary in ranked)),
     )
@@ -136,6 +149,8 @@ class _Dictionary:
         ranks = np.zeros(len(self.code_of_text) + 1, dtype=np.int64)
         if self._values:
             values = pa.concat_arrays(_same_type(self._values))
+            if self._untyped:
+                values = _as_numbers(values)
             order = pc.sort_indices(values).to_numpy()
             ranks[order + 1] = np.arange(len(order)) + self.has_missing
         return ranks
@@ -169,3 +184,11 @@ def _located(
 def _same_type(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
     types = {array.type for array in arrays}
     return arrays if len(types) == 1 else [array.cast(pa.string()) for array in arrays]
+
+
+def _as_numbers(texts: pa.Array) -> pa.Array:
+    """Numbers where all texts are numbers, so that 9 comes before 10."""
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return texts

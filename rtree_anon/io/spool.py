@@ -7,6 +7,7 @@ temporary file, which disappears with this object (or with the process). Chunks 
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import IO
 
@@ -37,6 +38,7 @@ class CodeSpool:
             return
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="rtree-anon-")  # noqa: SIM115 - lives as long as the spool
+            weakref.finalize(self, self._file.close)
         self._file.seek(0, 2)
         for codes in chunk:
             self._file.write(codes.tobytes())

@@ -14,7 +14,7 @@ Layers, from the bottom: `packing` (rows as keys), `frequency` (counting and rol
 
 from __future__ import annotations
 
-from rtree_anon.lattice.algorithms import bottom_up, datafly, exhaustive, incognito, samarati
+from rtree_anon.lattice.algorithms import bottom_up, datafly, exhaustive, incognito, local_recoding, samarati
 from rtree_anon.lattice.models import (
     AlphaKAnonymity,
     DistinctLDiversity,
@@ -43,5 +43,6 @@ __all__ = [
     "datafly",
     "exhaustive",
     "incognito",
+    "local_recoding",
     "samarati",
 ]

@@ -31,9 +31,12 @@ from rtree_anon.lattice.families import search_families
 from rtree_anon.lattice.frequency import Levels
 from rtree_anon.lattice.greedy import search_greedily
 from rtree_anon.lattice.heights import search_heights
+from rtree_anon.lattice.local import recode_locally
+from rtree_anon.lattice.releasing import CarriedRoles, release_recoding
 from rtree_anon.lattice.result import Result
 from rtree_anon.lattice.search import Search
 from rtree_anon.lattice.walk import Statuses, walk
+from rtree_anon.release.from_nodes import LatticeRelease
 
 
 class SearchOptions(TypedDict, total=False):
@@ -61,8 +64,8 @@ def incognito(
     **options: Unpack[SearchOptions],
 ) -> Result:
     """All generalizations that satisfy k-anonymity or the model, by Incognito: basic, superroots or cube."""
-    search = prepare(table, hierarchies, k, max_suppressed, model, options)
-    return _run(f"incognito-{variant}", search, lambda: search_families(search, variant))
+    search, roles = prepare(table, hierarchies, k, max_suppressed, model, options)
+    return _run(f"incognito-{variant}", search, roles, lambda: search_families(search, variant))
 
 
 def samarati(
@@ -79,10 +82,10 @@ def samarati(
 
     `matrix` decides by the distance vectors between rows instead of frequency sets: k-anonymity of small tables only.
     """
-    search = prepare(table, hierarchies, k, max_suppressed, model, options)
+    search, roles = prepare(table, hierarchies, k, max_suppressed, model, options)
     name = "samarati-matrix" if matrix else "samarati"
     run = lambda: search_heights(search, matrix=matrix, first_only=first_only)  # noqa: E731
-    return _run(name, search, run, complete=not first_only)
+    return _run(name, search, roles, run, complete=not first_only)
 
 
 def bottom_up(
@@ -95,9 +98,9 @@ def bottom_up(
     **options: Unpack[SearchOptions],
 ) -> Result:
     """All generalizations, by breadth-first search from the bottom of the lattice, with or without rollup."""
-    search = prepare(table, hierarchies, k, max_suppressed, model, options)
+    search, roles = prepare(table, hierarchies, k, max_suppressed, model, options)
     name = "bottom-up" if rollup else "bottom-up-without-rollup"
-    return _run(name, search, lambda: _walk_everything(search, rollup=rollup, mark=True))
+    return _run(name, search, roles, lambda: _walk_everything(search, rollup=rollup, mark=True))
 
 
 def exhaustive(
@@ -109,8 +112,8 @@ def exhaustive(
     **options: Unpack[SearchOptions],
 ) -> Result:
     """All generalizations, by checking every one: for models that do not allow pruning when rows may be suppressed."""
-    search = prepare(table, hierarchies, k, max_suppressed, model, options, prunes=False)
-    return _run("exhaustive", search, lambda: _walk_everything(search, rollup=True, mark=False))
+    search, roles = prepare(table, hierarchies, k, max_suppressed, model, options, prunes=False)
+    return _run("exhaustive", search, roles, lambda: _walk_everything(search, rollup=True, mark=False))
 
 
 def datafly(
@@ -122,8 +125,25 @@ def datafly(
     **options: Unpack[SearchOptions],
 ) -> Result:
     """One generalization, greedily: always generalize the attribute with the most distinct values. Not minimal."""
-    search = prepare(table, hierarchies, k, max_suppressed, model, options, prunes=False)
-    return _run("datafly", search, lambda: search_greedily(search), complete=False)
+    search, roles = prepare(table, hierarchies, k, max_suppressed, model, options, prunes=False)
+    return _run("datafly", search, roles, lambda: search_greedily(search), complete=False)
+
+
+def local_recoding(
+    table: Any,
+    hierarchies: Hierarchies,
+    model: Any = None,
+    k: int | None = None,
+    compact: bool = True,
+    **options: Unpack[SearchOptions],
+) -> LatticeRelease:
+    """Identity-reserved bottom-up local recoding, as a release: only rows that need it are generalized.
+
+    Orphans, which no generalization brings into a good group, borrow rows from other groups or are merged into them.
+    `compact` gives each group the lowest nodes that cover its rows, instead of those that the algorithm arrived at.
+    """
+    search, roles = prepare(table, hierarchies, k, 0, model, options, prunes=False)
+    return release_recoding(search, roles, recode_locally(search, compact=compact))
 
 
 def prepare(
@@ -135,7 +155,7 @@ def prepare(
     options: SearchOptions,
     *,
     prunes: bool = True,
-) -> Search:
+) -> tuple[Search, CarriedRoles]:
     """Read and check everything that a search needs; `prunes` refuses models that do not allow it."""
     if not hierarchies:
         raise UsageError("give a hierarchy (or None) for at least one quasi-identifier")
@@ -155,16 +175,21 @@ def prepare(
     budget = options.get("memory_bytes", DEFAULT_MEMORY_BYTES)
     trees = {name: _hierarchy(given) for name, given in hierarchies.items()}
     source = open_source(table)
-    leaves = read_leaves(source, trees, extras, budget_bytes=budget)  # type: ignore[arg-type]
+    sensitive = [*options.get("sensitive", ()), *(column for column in condition.columns if column != IDENTITY)]
+    keep = tuple(column for column in options.get("keep", ()) if column not in sensitive)
+    roles = CarriedRoles(tuple(dict.fromkeys(sensitive)), keep, identity)
+    leaves = read_leaves(source, trees, extras, roles.names, budget_bytes=budget)  # type: ignore[arg-type]
     low, high = _corners(leaves.names, [bound.height for bound in leaves.hierarchies], options.get("limits") or {})
-    return Search(leaves, condition, max_suppressed, low, high, budget)
+    return Search(leaves, condition, max_suppressed, low, high, budget), roles
 
 
-def _run(name: str, search: Search, find: Callable[[], Statuses], *, complete: bool = True) -> Result:
+def _run(
+    name: str, search: Search, roles: CarriedRoles, find: Callable[[], Statuses], *, complete: bool = True
+) -> Result:
     start = time.perf_counter()
     statuses = find()
     seconds = time.perf_counter() - start
-    return Result(name, search, statuses, complete, replace(search.effort), seconds)
+    return Result(name, search, roles, statuses, complete, replace(search.effort), seconds)
 
 
 def _walk_everything(search: Search, *, rollup: bool, mark: bool) -> Statuses:

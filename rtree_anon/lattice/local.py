@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.errors import PrivacyError
 from rtree_anon.lattice.frequency import Levels
 from rtree_anon.lattice.orphans import Grouping, Judge, common_level, place_orphans, ranges
 from rtree_anon.lattice.search import Search
@@ -33,20 +32,10 @@ class LocalRecoding:
     n_borrowed: int
     n_merged: int
 
-    @property
-    def distortion_ratio(self) -> float:
-        """The mean level of a row's values as a share of the heights of the hierarchies (Section 5 of the paper)."""
-        total = sum(bound.height for bound in self.search.hierarchies)
-        levels_of_rows = self.levels.sum(axis=1)[self.group_of_row]
-        return float(levels_of_rows.mean() / total) if total and len(levels_of_rows) else 0.0
-
 
 def recode_locally(search: Search, *, compact: bool) -> LocalRecoding:
     """Run the algorithm. `compact` gives each group the lowest nodes that cover its rows."""
-    chunks = list(search.table.chunks())
-    if not chunks:
-        raise PrivacyError("the table has no rows, so there is nothing to release")
-    columns = [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
+    columns = search.columns()
     leaves = np.stack(columns[: search.generalizer.n_quasi], axis=1)
     judge = Judge(search, search.generalizer.layout.pack(columns))
     grouping, free = _set_aside(search, judge, leaves)

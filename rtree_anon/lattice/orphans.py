@@ -40,11 +40,8 @@ class Judge:
         keys = self._keys[rows]
         group_of_row, group_keys = generalizer.assign(keys, exact, levels)
         ones = np.ones(len(rows), dtype=np.int64)
-        groups = self._search.groups(generalizer.roll_up(FrequencySet(exact, keys, ones), levels))
-        good = np.empty(len(group_keys), dtype=bool)
-        # the same groups, counted in another order
-        good[np.lexsort(group_keys.T)] = self._search.condition.holds(groups)[np.lexsort(groups.keys.T)]
-        return group_of_row, good
+        frequencies = generalizer.roll_up(FrequencySet(exact, keys, ones), levels)
+        return group_of_row, self._search.holds_by_key(frequencies, group_keys)
 
     def is_good(self, rows: Rows) -> bool:
         """Whether these rows may be one group."""

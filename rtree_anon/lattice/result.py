@@ -11,8 +11,10 @@ from rtree_anon.errors import PrivacyError
 from rtree_anon.lattice.frequency import Levels
 from rtree_anon.lattice.graph import Mask, minimal_nodes, nodes_by_height
 from rtree_anon.lattice.policies import NodeStatistics, Policy, preferred
+from rtree_anon.lattice.releasing import CarriedRoles, release_generalization
 from rtree_anon.lattice.search import Effort, Search
 from rtree_anon.lattice.walk import Status, Statuses, satisfying
+from rtree_anon.release.from_nodes import LatticeRelease
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +23,7 @@ class Result:
 
     algorithm: str
     search: Search
+    roles: CarriedRoles
     statuses: Statuses  # one cell per node of the lattice, see `Status`
     complete: bool  # all generalizations are decided; otherwise only the lowest one that was met is given
     effort: Effort
@@ -92,6 +95,24 @@ class Result:
         if len(tied) == 1:
             return tied[0]
         return min(tied, key=lambda levels: (self.statistics(levels).n_suppressed, levels))
+
+    def best(self, policy: Policy = "absolute", suppressed: str = "omit") -> LatticeRelease:
+        """The preferred generalization as a release.
+
+        Suppressed rows are left out (`omit`, as both papers do): released with `*` everywhere they would be a group of
+        their own, and whoever knows that somebody is in no other group would find them in one of fewer than k.
+        `suppressed="group"` releases them so where that group satisfies the model by itself, and refuses otherwise.
+        """
+        return self.release(self.choose(policy), suppressed)
+
+    def release(self, generalization: Levels, suppressed: str = "omit") -> LatticeRelease:
+        """Any of the generalizations as a release."""
+        if generalization not in self.generalizations:
+            raise PrivacyError(
+                f"{generalization} is not among the generalizations that satisfy {self.search.condition.name} with at "
+                f"most {self.search.max_suppressed} suppressed rows"
+            )
+        return release_generalization(self.search, self.roles, generalization, self.algorithm, suppressed)
 
     @cached_property
     def _found(self) -> Mask:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.errors import UsageError
+from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.hierarchy import BoundHierarchy
 from rtree_anon.io.leaves import LeafTable
 from rtree_anon.lattice.conditions import Condition
@@ -117,10 +117,25 @@ class Search:
 
     def groups(self, frequencies: FrequencySet) -> Groups:
         """The groups of a frequency set, with the statistics that models look at."""
-        return Groups(self.generalizer, frequencies, self.table.extra_names, self._shares)
+        return Groups(self.generalizer, frequencies, self.table.extra_names, self.shares)
+
+    def holds_by_key(self, frequencies: FrequencySet, group_keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """For the groups of a frequency set, given by their keys in any order, whether they may be released."""
+        groups = self.groups(frequencies)
+        good = np.empty(len(group_keys), dtype=bool)
+        good[np.lexsort(group_keys.T)] = self.condition.holds(groups)[np.lexsort(groups.keys.T)]
+        return good
+
+    def columns(self) -> list[NDArray[np.integer]]:
+        """The whole table in memory: leaf codes of the quasi-identifiers, then the model's columns."""
+        chunks = list(self.table.chunks())
+        if not chunks:
+            raise PrivacyError("the table has no rows, so there is nothing to release")
+        return [np.concatenate(parts) for parts in zip(*chunks, strict=True)]
 
     @cached_property
-    def _shares(self) -> dict[str, NDArray[np.float64]]:
+    def shares(self) -> dict[str, NDArray[np.float64]]:
+        """The share of each value of the model's columns in the whole table, by code."""
         shares = {}
         for i, (name, size) in enumerate(zip(self.table.extra_names, self.table.extra_sizes, strict=True)):
             codes = self.generalizer.layout.column(self.base.keys, self.generalizer.n_quasi + i)

@@ -10,7 +10,7 @@ The release is checked before anybody sees it: every row's value stands below it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,7 @@ def release_nodes(
     source: str,
 ) -> LatticeRelease:
     """The release of groups that were found to satisfy their model."""
+    groups = _by_node(groups)
     released = np.flatnonzero(groups.group_of_row >= 0)
     if not len(released):
         raise PrivacyError("every row would be suppressed, so there is nothing to release; allow less suppression")
@@ -109,6 +110,18 @@ def release_nodes(
     )
     release.facts = facts
     return release
+
+
+def _by_node(groups: NodeGroups) -> NodeGroups:
+    """The same groups in the order of their nodes, so that nothing is left of the order of the input."""
+    keys = [column for i in range(len(groups.names)) for column in (groups.levels[:, i], groups.nodes[:, i])]
+    order = np.lexsort(keys[::-1])
+    place = np.empty(len(order) + 1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    place[-1] = -1  # suppressed rows stay suppressed
+    return replace(
+        groups, group_of_row=place[groups.group_of_row], levels=groups.levels[order], nodes=groups.nodes[order]
+    )
 
 
 def _column(

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rtree_anon import lattice
 from rtree_anon.errors import UsageError
 from rtree_anon.hierarchy import Hierarchy
+from rtree_anon.lattice import frequency, search
 from rtree_anon.lattice.result import Result
 from tests.lattice.naive_lattice import Holds, all_satisfying, bind, groups_at, minimal_of, suppressed_at
 
@@ -57,7 +58,7 @@ def quasi(rows: list[tuple[Any, ...]]) -> list[tuple[str, ...]]:
     return [row[:4] for row in rows]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=30)
 @given(ROWS, st.integers(1, 5), st.integers(0, 6))
 def test_k_anonymity_with_suppression(rows: list[tuple[Any, ...]], k: int, max_suppressed: int) -> None:
     table, bound = table_of(rows), bind(quasi(rows), HIERARCHIES)
@@ -72,6 +73,32 @@ def test_k_anonymity_with_suppression(rows: list[tuple[Any, ...]], k: int, max_s
     assert [sum(levels) for levels in first[:1]] == sorted(map(sum, expected))[:1]
     greedy = lattice.datafly(table, HIERARCHIES, k=k, max_suppressed=max_suppressed).generalizations
     assert set(greedy) <= expected and bool(greedy) == bool(expected)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=ROWS, k=st.integers(1, 5), max_suppressed=st.integers(0, 6))
+def test_the_ways_of_large_tables(
+    monkeypatch: pytest.MonkeyPatch, rows: list[tuple[Any, ...]], k: int, max_suppressed: int
+) -> None:
+    """Partitions and early dismissal by a sample, which small tables do not meet by themselves."""
+    for module, name, value in (
+        (frequency, "MANY_GROUPS", 1),
+        (frequency, "KEYS_PER_PARTITION", 2),
+        (frequency, "SAMPLED_SHARE", 2),
+        (frequency, "MANY_KEYS", 2),
+        (search, "MANY_KEYS", 2),
+    ):
+        monkeypatch.setattr(module, name, value)
+    expected = all_satisfying(
+        quasi(rows), bind(quasi(rows), HIERARCHIES), lambda group: len(group) >= k, max_suppressed
+    )
+    for name, algorithm in COMPLETE.items():
+        result = algorithm(table_of(rows), HIERARCHIES, k=k, max_suppressed=max_suppressed)
+        assert set(result.generalizations) == expected, name
+    model = lattice.IdentityKLDiversity(k, 2, "disease")
+    by_person = lattice.incognito(table_of(rows), HIERARCHIES, model=model, identity="person")
+    everybody = lattice.exhaustive(table_of(rows), HIERARCHIES, model=model, identity="person")
+    assert by_person.generalizations == everybody.generalizations
 
 
 def shares(values: list[Any]) -> list[float]:
