@@ -6,8 +6,8 @@ Both read the whole table into memory, cut it into groups and hand out a verifie
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
 from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.schema import Attribute, Schema
@@ -16,22 +16,41 @@ if TYPE_CHECKING:
     from rtree_anon.io.table import CodedTable
     from rtree_anon.release import Release
 
+Quasi: TypeAlias = Iterable[Attribute | str] | Attribute | str
+
 DEFAULT_BASE_K = 5
 _MAX_ROWS = 2**31 - 1
 
 
+class Options(TypedDict, total=False):
+    """The keyword arguments of `anonymize`, for type checkers."""
+
+    sensitive: Iterable[str]
+    keep: Iterable[str]
+    identity: str | None
+    key: str | None
+    weights: Mapping[str, float] | None
+    schema: Schema | None
+    model: Any
+    base_k: int | None
+    quality: str
+    method: str
+    compact: bool
+    bias: Iterable[str]
+    threads: int | None
+    seed: int
+
+
+@overload
+def anonymize(source: Any, k: int, quasi: Quasi | None = None, **options: Unpack[Options]) -> Release: ...
 @overload
 def anonymize(
-    source: Any, k: int, quasi: Iterable[Attribute | str] | Attribute | str | None = None, **options: Any
-) -> Release: ...
-@overload
-def anonymize(
-    source: Any, k: Iterable[int], quasi: Iterable[Attribute | str] | Attribute | str | None = None, **options: Any
+    source: Any, k: Iterable[int], quasi: Quasi | None = None, **options: Unpack[Options]
 ) -> dict[int, Release]: ...
 def anonymize(
     source: Any,
     k: int | Iterable[int],
-    quasi: Iterable[Attribute | str] | Attribute | str | None = None,
+    quasi: Quasi | None = None,
     *,
     sensitive: Iterable[str] = (),
     keep: Iterable[str] = (),
@@ -47,12 +66,13 @@ def anonymize(
     bias: Iterable[str] = (),
     threads: int | None = None,
     seed: int = 0,
+    on_step: Callable[[str, int | None], None] = lambda step, k: None,
 ) -> Release | dict[int, Release]:
     """Anonymize a table so that every row has the same generalized values as at least k - 1 others.
 
     source: a Parquet, CSV (.gz, .zst) or Arrow file, several of them, or an Arrow, pandas or polars frame or stream.
-    k: one number, or several: k=[5, 10, 50] gives a dictionary of releases from one tree. All of them together are safe at
-        base_k: whoever has them all still cannot tell a row from base_k - 1 others.
+    k: one number, or several: k=[5, 10, 50] gives a dictionary of releases from one tree. All of them together are
+        safe at base_k: whoever has them all still cannot tell a row from base_k - 1 others.
     quasi: the quasi-identifiers, as names or attribute objects (`ra.Categorical("zip", hierarchy=h)`).
     sensitive, keep: columns that are carried through unchanged. All other columns are dropped.
     weights: importance of quasi-identifiers for the certainty penalty and for splitting (1 where not given).
@@ -63,6 +83,8 @@ def anonymize(
     compact: release the values that occur in a group (True) or the whole region of space that it covers (False).
     bias: quasi-identifiers that are split in preference; with one, groups are as narrow as can be on that one.
     threads: all cores by default. The result is the same for any number.
+    on_step: called at the beginning of each step, with its name ("reading", "cutting", "grouping") and, for
+        "grouping", the k.
 
     >>> import rtree_anon as ra
     >>> people = ra.generate("patients", 2000, seed=1)
@@ -90,20 +112,25 @@ def anonymize(
         raise UsageError("Give either a schema or the quasi-identifiers, not both.")
     _check_identity(schema)
     biased = _named_axes(schema, bias)
+    on_step("reading", None)
     table = _read(source, schema, wanted[-1])
 
     from rtree_anon.release.from_tree import release_tree
     from rtree_anon.tree import build_tree
 
+    on_step("cutting", None)
     tree = build_tree(table.codes, table.space, base, quality=quality, threads=threads, seed=seed, bias=biased)
-    releases = {each: release_tree(table, tree, each, method=method, compact=compact) for each in wanted}
+    releases = {}
+    for each in wanted:
+        on_step("grouping", each)
+        releases[each] = release_tree(table, tree, each, method=method, compact=compact)
     return releases if several else releases[wanted[0]]
 
 
 def mondrian(
     source: Any,
     k: int,
-    quasi: Iterable[Attribute | str] | Attribute | str | None = None,
+    quasi: Quasi | None = None,
     *,
     sensitive: Iterable[str] = (),
     keep: Iterable[str] = (),
@@ -146,7 +173,7 @@ def _read(source: Any, schema: Schema, k: int) -> CodedTable:
 
 
 def _make_schema(
-    quasi: Iterable[Attribute | str] | Attribute | str | None,
+    quasi: Quasi | None,
     sensitive: Iterable[str],
     keep: Iterable[str],
     identity: str | None,
@@ -155,7 +182,7 @@ def _make_schema(
 ) -> Schema:
     if quasi is None:
         raise UsageError("Name the quasi-identifiers: quasi=['age', 'zip', …].")
-    return Schema(quasi, sensitive, identity, key, keep, weights or {})  # type: ignore[arg-type]
+    return Schema(quasi, sensitive, identity, key, keep, weights or {})
 
 
 def _check_k(k: object, name: str) -> None:
@@ -174,8 +201,8 @@ def _check_identity(schema: Schema) -> None:
     # Counting rows where people have several would promise k people and give fewer: better to refuse.
     if schema.identity is not None:
         raise UsageError(
-            f"The identity column {schema.identity!r} asks for k people per group, which is not available yet. Leave it out "
-            "only if every person has one row; otherwise keep one row per person."
+            f"The identity column {schema.identity!r} asks for k people per group, which is not available yet. Leave "
+            "it out only if every person has one row; otherwise keep one row per person."
         )
 
 

@@ -1,13 +1,13 @@
 """Writing a release to files: complete, checked and durable, or not there at all.
 
-Rows are streamed to a temporary file beside the target. That file is read back by the independent checker, which shares no
-code with the engine; only when it finds at least k rows in every group does the file get its name. `write_releases` does the
-same for a directory of releases with a manifest.
+Rows are streamed to a temporary file beside the target. That file is read back by the independent checker, which
+shares no code with the engine; only when it finds at least k rows in every group does the file get its name.
+`write_releases` does the same for a directory of releases with a manifest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,14 +57,20 @@ def write_releases(
     file_format: str = "parquet",
     style: str | None = None,
     layout: str = "rows",
+    *,
+    on_step: Callable[[str, int | None], None] = lambda step, k: None,
     **extra: bool,
 ) -> dict[str, Any]:
-    """Write releases to a new directory, as k5.parquet, k10.parquet, …, with a manifest; returns the manifest."""
+    """Write releases to a new directory, as k5.parquet, k10.parquet, …, with a manifest; returns the manifest.
+
+    `on_step` is called with "writing" and the k before each file.
+    """
     if file_format not in FORMATS:
         raise UsageError(f"The format {file_format!r} is not known; choose one of {', '.join(FORMATS)}.")
     with Publication(directory) as publication:
         facts = {}
         for k, release in sorted(releases.items()):
+            on_step("writing", k)
             name = f"k{k}.{file_format}"
             _write_checked(release, publication.path(name), file_format, style, layout, extra)
             facts[name] = describe(release)
@@ -108,9 +114,9 @@ def _write_checked(
     report = check(path, quasi=list(release.quasi), counts=counts)
     if report.k < release.k or report.n_rows != release.n_rows:
         raise PrivacyError(
-            f"The file was checked before it was given its name, and it has groups of {report.k} rows where k={release.k} "
-            f"was asked for ({report.n_rows} rows of {release.n_rows}). Nothing was released. This is a bug in "
-            "rtree-anon: please report it."
+            f"The file was checked before it was given its name, and it has groups of {report.k} rows where "
+            f"k={release.k} was asked for ({report.n_rows} rows of {release.n_rows}). Nothing was released. This is a "
+            "bug in rtree-anon: please report it."
         )
 
 
