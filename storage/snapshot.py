@@ -7,7 +7,7 @@ read at once.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from rtree_anon.storage.layout import Commit
 from rtree_anon.storage.page import Ids, Run, check_run, payloads
 from rtree_anon.storage.pagemap import Entries, PageMap
 from rtree_anon.storage.readers import Pin
+
+_PIECE_BYTES: Final = 4 << 20
 
 
 class Snapshot:
@@ -99,13 +101,10 @@ def read_checked(data: DataFile, entries: Entries, page_ids: Ids, out: Run, newe
             f"The buffer has shape {out.shape}; {n} pages of {data.header.page_bytes} bytes are to be read."
         )
     lengths = np.empty(n, np.uint32)
-    # In pieces that stay in the processor's cache between being read and being checked.
+    # In pieces that mostly stay in the processor's cache between being read and being checked; 1 MB is no better.
     step = max(1, _PIECE_BYTES // data.header.page_bytes)
     for start in range(0, n, step):
         piece = slice(start, min(start + step, n))
         data.read_pages(entries[piece, 0], out[piece])
         lengths[piece] = check_run(out[piece], page_ids[piece], entries[piece, 1], newest_commit, data.path)
     return lengths
-
-
-_PIECE_BYTES = 1 << 20

@@ -52,8 +52,10 @@ class VerifyReport:
 
 
 def verify_store(path: str | PathLike[str], *, fs: FileSystem = OPERATING_SYSTEM) -> VerifyReport:
-    """Check everything in an index directory; never raises for damage, it is in the report."""
+    """Check everything in an index directory; damage is in the report, it is not raised."""
     directory = fspath(path)
+    if not fs.is_directory(directory):
+        raise StorageError(f"{directory}: there is no index here (an index is a directory).")
     report = VerifyReport(directory)
     snapshot: Snapshot | None = None
     try:

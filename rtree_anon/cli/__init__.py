@@ -19,6 +19,8 @@ _COMMANDS = {
     "anonymize": "anonymize",
     "check": "check",
     "generate": "generate",
+    "inspect": "inspect",
+    "verify": "verify",
 }
 
 

@@ -23,7 +23,7 @@ CHANGING = {"create", "write", "sync", "make_directory", "rename", "remove", "re
 class Node:
     """A file."""
 
-    durable: bytes = b""
+    durable: bytearray = field(default_factory=bytearray)
     cached: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes]] = field(default_factory=list)
     locked_by: object | None = None
@@ -81,8 +81,16 @@ class SimulatedFile:
 
     def sync(self) -> None:
         node = self._require_open()
-        self._disk.before("sync", self.path)
-        node.durable, node.pending = bytes(node.cached), []
+        try:
+            self._disk.before("sync", self.path)
+        except OSError:
+            # As Linux does: what could not be written is still in the cache, and counts as clean. Only writing it again
+            # can make it durable; syncing again succeeds and does nothing.
+            node.pending = []
+            raise
+        for offset, data in node.pending:
+            overlay(node.durable, offset, data)
+        node.pending = []
         self._disk.after("sync", self.path)
 
     def try_lock(self) -> bool:
@@ -280,7 +288,7 @@ def _after_crash(node: Node | Directory, fates: Fates, made: dict[int, Node | Di
             overlay(content, offset, data[: fates.cut] + fates.rest(data[fates.cut :]))
         else:
             _write_after_crash(content, *write, fates)
-    made[id(node)] = survivor = Node(bytes(content), content)
+    made[id(node)] = survivor = Node(content, bytearray(content))
     return survivor
 
 

@@ -174,7 +174,7 @@ def _poke(target: bytearray, base: int, field: tuple[int, str], rng: random.Rand
 
 def disk_with(files: dict[str, bytearray]) -> SimulatedDisk:
     disk = SimulatedDisk(1)
-    nodes: dict[str, Node | Directory] = {name: Node(bytes(content), content) for name, content in files.items()}
+    nodes: dict[str, Node | Directory] = {name: Node(bytearray(content), content) for name, content in files.items()}
     index = Directory(dict(nodes), nodes)
     disk.root = Directory({"index": index}, {"index": index})
     return disk

@@ -1,5 +1,4 @@
-"""P7: a reader sees one version for its whole life, from any process, whatever the writer does; the writer is one.
-
+"""P7: a reader sees one version for its whole life, from any process, whatever the writer does; the writer is one."""
 
 from __future__ import annotations
 
@@ -92,6 +91,22 @@ def check_pinned_reader(fs, path, *, reopen: bool = False) -> None:
         raise ViolationError(f"the file grew from {n_before} to {store.n_pages} pages under one reader")
     snapshot.close()
     store.close()
+
+
+def check_file_growth_after_reader(fs, path) -> None:
+    """A reader that has gone (its file is still there, unlocked) holds nothing."""
+    with create_store(path, page_bytes=512, fs=fs) as store:
+        store.allocate(12)
+        rewrite_all(store, 1)
+        store.snapshot().close()
+        for value in range(2, 12):
+            rewrite_all(store, value)
+        if store.n_pages > 3 * 14:
+            raise ViolationError(f"the file grew to {store.n_pages} pages for a reader that has gone")
+
+
+def test_a_reader_that_has_gone_does_not_make_the_file_grow():
+    check_file_growth_after_reader(SimulatedDisk(), "index")
 
 
 @pytest.mark.parametrize("reopen", [False, True], ids=["one writer", "many writers"])
