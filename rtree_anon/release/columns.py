@@ -1,9 +1,9 @@
 """Generalized columns: what a release says of one quasi-identifier, one value per group.
 
-Three forms: an interval (numbers, dates), a set of values (categories), a label (the node of a hierarchy). Each knows how it
-is shown, what it costs (Definition 4 of the R+-tree paper) and which queries it may match. Where the attribute has missing
-values anywhere, a group also says whether `none`, `some` or `all` of its rows miss it; the interval, set or label describes
-the values that are present.
+Three forms: an interval (numbers, dates), a set of values (categories), a label (the node of a hierarchy). Each knows
+how it is shown, what it costs (Definition 4 of the R+-tree paper) and which queries it may match. Where the attribute
+has missing values anywhere, a group also says whether `none`, `some` or `all` of its rows miss it; the interval, set
+or label describes the values that are present.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class GroupColumn(ABC):
 
     @property
     def penalty(self) -> Floats:
-        """The certainty penalty of each group, 0 (exact) to 1 (nothing is said); 1 where missing and present values mix."""
+        """The certainty penalty of each group, 0 (exact) to 1 (nothing is said); 1 where present and missing mix."""
         if self.missing is None:
             return self._present_penalty
         return np.where(self.missing == NONE, self._present_penalty, np.where(self.missing == SOME, 1.0, 0.0))
@@ -180,7 +180,7 @@ class SetColumn(GroupColumn):
 
 @dataclass(frozen=True, eq=False)
 class LabelColumn(GroupColumn):
-    """Nodes of a hierarchy: group g has the label number `index[g]`, which stands for the leaves first[i]..last[i]-1."""
+    """Nodes of a hierarchy: group g has label number `index[g]`, which stands for the leaves first[i]..last[i]-1."""
 
     labels: pa.Array  # text
     index: NDArray[np.int32]
@@ -207,7 +207,7 @@ class LabelColumn(GroupColumn):
 
 
 def interval_text(lo: pa.Array, hi: pa.Array) -> pa.Array:
-    """ "[20-24]", or "20" where both ends agree; with spaces around the dash where the ends have dashes of their own."""
+    """ "[20-24]", or "20" where both ends agree; spaces around the dash where the ends have dashes of their own."""
     first, last = lo.cast(pa.string()), hi.cast(pa.string())
     dashes = pc.any(pc.or_(pc.match_substring(first, "-"), pc.match_substring(last, "-"))).as_py()
     between = pc.binary_join_element_wise("[", first, " - " if dashes else "-", last, "]", "")

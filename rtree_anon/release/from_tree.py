@@ -1,8 +1,9 @@
 """From the groups of a tree to a release: generalized columns from the groups' boxes, and the rows in group order.
 
-A group's box is in kernel codes; here it becomes values again. On a MASK axis the mask is the released set. Where there are
-too many categories for a mask, the set is collected from the group's rows; uncompacted it is the range of the region. On a
-TREE axis the lowest common ancestor of the range of codes is that of the set, since codes are in depth-first order.
+A group's box is in kernel codes; here it becomes values again. On a MASK axis the mask is the released set. Where
+there are too many categories for a mask, the set is collected from the group's rows; uncompacted it is the range of
+the region. On a TREE axis the lowest common ancestor of the range of codes is that of the set, since codes are in
+depth-first order.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def release_tree(
         compact=compact,
         algorithm=name,
         weights=tuple(schema.weight(column.name) for column in columns),
-        log_multiplicity=lambda: float(log_multiplicities(tree.rows, tree.starts)),
+        log_multiplicity=lambda: float(log_multiplicities(tree.rows, tree.starts)),  # type: ignore[no-untyped-call]
         source=table.name,
     )
     verify_groups(table, tree.grid, boxes, row_numbers, sizes, k)

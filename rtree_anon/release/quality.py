@@ -8,10 +8,11 @@ For N rows in groups P with generalized values of m attributes with weights w:
     average_class_size   (N / number of groups) / k                                               (LeFevre et al., 2006)
     kl_divergence        sum over distinct tuples t of p1(t) * log(p1(t) / p2(t)), natural log    (Definition 5)
 
-NCP of a group on an attribute is its column's `penalty`. For the divergence (Kifer and Gehrke, SIGMOD 2006) p1(t) is the share
-of the original rows that are equal to t, and p2 the distribution that the release leaves: each row spread evenly over the
-cells (combinations of values) of its group's generalized value, so p2(t) = |P| / (N * cells(P)) for the group P of t. Boxes of
-groups may touch the cells of others; only the tuple's own group is counted, which can only make the figure larger.
+NCP of a group on an attribute is its column's `penalty`. For the divergence (Kifer and Gehrke, SIGMOD 2006) p1(t) is
+the share of the original rows that are equal to t, and p2 the distribution that the release leaves: each row spread
+evenly over the cells (combinations of values) of its group's generalized value, so p2(t) = |P| / (N * cells(P)) for
+the group P of t. Boxes of groups may touch the cells of others; only the tuple's own group is counted, which can only
+make the figure larger.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A release: groups of rows with the same generalized values, in memory, and the ways out of it.
 
-Invariants: every group has at least k rows; the released table has exactly the columns of the quasi-identifiers (with `_lo`,
-`_hi`, `_missing`), the sensitive and the keep columns, and no row id, key, identity or group id unless asked. Rows inside a
-group are sorted by their released columns, so that nothing is left of the input's order.
+Invariants: every group has at least k rows; the released table has exactly the columns of the quasi-identifiers (with
+`_lo`, `_hi`, `_missing`), the sensitive and the keep columns, and no row id, key, identity or group id unless asked.
+Rows inside a group are sorted by their released columns, so that nothing is left of the input's order.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ class Release:
     def count(self, *, estimate: str = "intersect", **conditions: Any) -> float:
         """COUNT(*) of a query, answered from the release alone (paper, sections 2.3 and 5.4).
 
-        A condition is a value, a pair (lo, hi) of inclusive bounds, or a list of values: `count(age=(25, 35), sex="F")`.
+        A condition is a value, a pair (lo, hi) of inclusive bounds, or a list of values:
+        `count(age=(25, 35), sex="F")`.
         `intersect` counts every row of a group that may match; `uniform` the expected number, with the values of a
         group taken as evenly spread.
         """

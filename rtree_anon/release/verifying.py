@@ -1,8 +1,8 @@
 """The last look at a release before anybody sees it. It shares no code with what made the groups.
 
-From the original codes, the order of the rows and the groups' sizes alone it establishes that every row is released exactly
-once, that every group has at least k rows, and that every row's values lie inside its group's box. Plain NumPy on the original
-matrix, no kernels.
+From the original codes, the order of the rows and the groups' sizes alone it establishes that every row is released
+exactly once, that every group has at least k rows, and that every row's values lie inside its group's box. Plain NumPy
+on the original matrix, no kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rtree_anon.tree.grid import Grid
 def verify_groups(
     table: CodedTable, grid: Grid, boxes: Boxes, row_numbers: NDArray[np.int64], sizes: NDArray[np.int64], k: int
 ) -> None:
-    """Raise `PrivacyError` unless the groups are a valid release at k; an error here is a bug, and nothing is released."""
+    """Raise `PrivacyError` unless the groups are a valid release at k; that would be a bug, and nothing is released."""
     if len(sizes) == 0 or int(sizes.min()) < k:
         raise _refused(f"a group has fewer than k={k} rows")
     if int(sizes.sum()) != table.n_rows or not (np.bincount(row_numbers, minlength=table.n_rows) == 1).all():
@@ -43,6 +43,6 @@ def verify_groups(
 
 def _refused(what: str) -> PrivacyError:
     return PrivacyError(
-        f"The release was checked before it was handed out, and {what}. Nothing was released. This is a bug in rtree-anon: "
-        "please report it with the schema and the options that you used."
+        f"The release was checked before it was handed out, and {what}. Nothing was released. This is a bug in "
+        "rtree-anon: please report it with the schema and the options that you used."
     )
