@@ -39,6 +39,7 @@ class Options(TypedDict, total=False):
     bias: Iterable[str]
     threads: int | None
     seed: int
+    on_step: Callable[[str, int | None], None]
 
 
 @overload
