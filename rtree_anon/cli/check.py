@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rtree_anon.cli.options import json_option, print_json, quasi_option, sensitive_option
+
 if TYPE_CHECKING:
     from rtree_anon.checking import Report
-
-
-def _names(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
-    """Names separated by commas."""
-    return [name.strip() for name in value.split(",") if name.strip()]
 
 
 def _c_and_l(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, int] | None:
@@ -57,19 +53,12 @@ def _thresholds(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-q",
-    "--quasi",
-    callback=_names,
-    required=True,
-    metavar="NAMES",
-    help="Quasi-identifiers: age,zip,sex. Finds x_lo, x_hi too.",
-)
-@click.option("-s", "--sensitive", callback=_names, default="", metavar="NAMES", help="Sensitive columns.")
+@quasi_option("Quasi-identifiers: age,zip,sex. Finds x_lo, x_hi too.")
+@sensitive_option()
 @click.option("--identity", help="The column that says whose row it is.")
 @click.option("--counts", help="The column that says how many rows a row stands for.")
 @_thresholds
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@json_option()
 def command(
     file: Path,
     quasi: list[str],
@@ -91,7 +80,7 @@ def command(
     shortfalls = report.shortfalls(**asked)
     k = asked["k"] or 2
     if as_json:
-        click.echo(json.dumps({"file": str(file), **report.to_dict(k), "shortfalls": shortfalls}))
+        print_json({"file": str(file), **report.to_dict(k), "shortfalls": shortfalls})
     elif sys.stdout.isatty():
         _print_in_colour(report, k, shortfalls)
     else:
@@ -99,7 +88,7 @@ def command(
 
         click.echo("\n".join([as_text(report, k), *shortfalls]))
     if shortfalls:
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 def _print_in_colour(report: Report, k: int, shortfalls: list[str]) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import click
 
+from rtree_anon.cli.options import json_option
+
 
 @click.command("inspect")
 @click.argument("index", type=click.Path(path_type=Path))
 @click.option("--page", type=click.IntRange(min=0), help="Show the physical page with this number.")
 @click.option("--bytes", "n_bytes", type=click.IntRange(min=0), default=256, help="How many bytes of it to show (256).")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@json_option()
 def command(index: Path, page: int | None, n_bytes: int, as_json: bool) -> None:
     """Show the commit records and the journal of an index, or one of its pages.
 

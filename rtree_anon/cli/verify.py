@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from rtree_anon.cli.options import json_option
+
 
 @click.command("verify")
 @click.argument("index", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@json_option()
 def command(index: Path, as_json: bool) -> None:
     """Check a whole index: checksums, commit records, page map, journal.
 
@@ -40,4 +41,4 @@ def command(index: Path, as_json: bool) -> None:
             click.echo(f"damaged: {problem}", err=True)
         click.echo("sound" if report.ok else f"{len(report.problems)} problems found")
     if not report.ok:
-        sys.exit(3)
+        click.get_current_context().exit(3)
