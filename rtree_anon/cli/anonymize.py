@@ -24,6 +24,7 @@ _WORDS = {
     "cutting": "cutting the table into leaves",
     "grouping": "grouping leaves for k={k}",
     "writing": "writing and checking the release for k={k}",
+    "publishing": "making the files durable",
 }
 
 
