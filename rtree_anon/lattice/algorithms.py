@@ -194,8 +194,7 @@ def _run(
 
 def _walk_everything(search: Search, *, rollup: bool, mark: bool) -> Statuses:
     everything = np.ones(search.shape, dtype=bool)
-    family = tuple(range(len(search.shape)))
-    return walk(search, family, everything, lambda: search.base, from_table=True, rollup=rollup, mark=mark)
+    return walk(search, tuple(range(len(search.shape))), everything, None, rollup=rollup, mark=mark)
 
 
 def _hierarchy(given: Hierarchy | str | Path | None) -> Hierarchy | None:

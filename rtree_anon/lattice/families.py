@@ -39,16 +39,16 @@ def search_families(search: Search, variant: str = "basic") -> Statuses:
                 np.ones(search.shape[family[0]], dtype=bool) if size == 1 else join_and_prune(family, survivors)
             )
             origin = _origin(search, family, candidates, variant, cube)
-            statuses = walk(search, family, candidates, origin, from_table=variant == "basic")
+            statuses = walk(search, family, candidates, origin)
             found[family] = satisfying(statuses)
         survivors = found
     return statuses
 
 
-def _origin(search: Search, family: Family, candidates: Mask, variant: str, cube: _Cube | None) -> Origin:
+def _origin(search: Search, family: Family, candidates: Mask, variant: str, cube: _Cube | None) -> Origin | None:
     if cube is not None:
         return lambda: cube.exact(family)
-    return _super_root(search, family, candidates) if variant == "superroots" else lambda: search.base
+    return _super_root(search, family, candidates) if variant == "superroots" else None
 
 
 def _super_root(search: Search, family: Family, candidates: Mask) -> Origin:

@@ -45,17 +45,15 @@ def walk(
     search: Search,
     family: Family,
     candidates: Mask,
-    origin: Origin,
+    origin: Origin | None,
     *,
-    from_table: bool,
     rollup: bool = True,
     mark: bool = True,
 ) -> Statuses:
     """Decide every candidate of a family.
 
-    `origin` gives the frequency set that nodes are rolled up from where no neighbour's is at hand: the counted table
-    (`from_table`: each use is a scan), or one that was made for this family. `mark=False` checks every candidate, for
-    conditions that are not monotone.
+    `origin` gives a frequency set of this family that nodes are rolled up from where no neighbour's is at hand; without
+    it they are counted from the table. `mark=False` checks every candidate, for conditions that are not monotone.
     """
     statuses = np.where(candidates, Status.UNSEEN, Status.PRUNED).astype(np.uint8)
     below = _Shelf(search.budget_bytes)
@@ -71,13 +69,14 @@ def walk(
             height = sum(node)
         levels = levels_of(search, family, node)
         neighbour = below.smallest(_lower_neighbours(node)) if rollup else None
-        source = origin() if neighbour is None else neighbour
-        is_scan = neighbour is None and from_table
+        source, is_scan = (search.base, True) if neighbour is None else (neighbour, False)
         if search.fails_early(source, levels):
             search.note(source, levels, is_scan=is_scan)
             statuses[node] = Status.FAILED
             here.put(node, source, is_new=False)
             continue
+        if neighbour is None and origin is not None:
+            source, is_scan = origin(), False
         frequencies = search.roll_up(source, levels, is_scan=is_scan)
         if not search.check(frequencies):
             statuses[node] = Status.FAILED

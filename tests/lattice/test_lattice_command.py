@@ -1,0 +1,82 @@
+"""`rtree-anon lattice`: figures, the release, a picture, and exit codes; and the benchmark at tiny size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from bench.lattice import ablation, by_size, landsend
+from rtree_anon.checking import check
+from tests.lattice.paper_tables import FIGURE_4, FIGURE_8, RACE_AND_ZIP, TABLE_3
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    pa.csv.write_csv(FIGURE_8, tmp_path / "people.csv")
+    directory = tmp_path / "trees"
+    directory.mkdir()
+    (directory / "Race.csv").write_text("asian;person\nblack;person\nwhite;person\n")
+    zips = ["94138", "94139", "94141", "94142"]
+    (directory / "my_ZIP.csv").write_text("".join(f"{z};{z[:4]}*;{z[:3]}**\n" for z in zips))
+    return tmp_path / "people.csv"
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rtree_anon.cli", "lattice", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_finds_minimal_generalizations_and_writes_the_release(people: Path) -> None:
+    out, picture = people.parent / "out.csv", people.parent / "lattice.svg"
+    done = run(
+        *(people, "--hierarchies", people.parent / "trees", "-k", "2", "--max-suppressed", "1"),
+        *("-o", out, "--picture", picture, "--json"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = json.loads(done.stdout)
+    assert facts["quasi"] == {"Race": 1, "ZIP": 2}
+    assert [one["levels"] for one in facts["first_minimal"]] == [[1, 0], [0, 2]]
+    assert facts["chosen"] == [1, 0] and facts["release"]["suppressed"] == 1
+    assert check(out, quasi=["Race", "ZIP"]).k >= 2
+    assert picture.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("algorithm", ["samarati", "bottom-up", "exhaustive", "datafly", "local"])
+def test_every_algorithm_in_words(people: Path, algorithm: str) -> None:
+    done = run(people, "-q", "Race,ZIP", "--hierarchies", people.parent / "trees", "-k", "2", "--algorithm", algorithm)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "released            8 rows" in done.stdout
+
+
+def test_exit_codes(people: Path) -> None:
+    trees = ["--hierarchies", str(people.parent / "trees")]
+    nothing = run(people, *trees, "-k", "9")
+    assert nothing.returncode == 1 and "No generalization satisfies this" in nothing.stdout
+    assert run(people, "-k", "2").returncode == 2, "neither -q nor --hierarchies"
+    assert run(people, *trees, "-k", "2", "--limit", "Race").returncode == 2
+    assert run(people, *trees, "-k", "2", "--l", "2").returncode == 2
+    unknown = run(people, "-q", "Colour", "-k", "2")
+    assert unknown.returncode == 2 and "Colour" in unknown.stderr
+
+
+def test_limits_and_models(tmp_path: Path) -> None:
+    pa.csv.write_csv(TABLE_3, tmp_path / "patients.csv")
+    base = (tmp_path / "patients.csv", "-q", "Zip", "-k", "2", "--identity", "ID", "-s", "Disease", "--l", "2")
+    facts = json.loads(run(*base, "--json").stdout)
+    assert facts["model"] == "distinct 2-diversity of Disease & identity 2-anonymity"
+    assert run(*base, "--limit", "Zip=0").returncode == 1
+
+
+def test_the_benchmark_runs_at_tiny_size() -> None:
+    trees = dict(RACE_AND_ZIP) | {"Copy": RACE_AND_ZIP["Race"]}
+    table = FIGURE_4.append_column("Copy", FIGURE_4["Race"])
+    sizes = by_size(table, trees, k=2, largest=3)
+    assert set(ablation(sizes)["3"]) == {"without_rollup", "with_rollup", "nodes_checked"}
+    small = landsend(rows=2_000, size=4, variant="cube", k=5)
+    assert small["nodes_checked"] > 0 and small["heights"]["zipcode"] == 5
