@@ -102,17 +102,14 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
     """Cut one node, record the cut and return the size of its left side; 0 where the node is a leaf."""
     if m < 2 * k:
         return 0
-    left = 0
     axis = np.int64(-1)
     threshold = np.int32(0)
     left_set = np.uint64(0)
     if m <= effort.exact_rows:
         axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, found, block, members)
-        if axis < 0:
-            return 0
-        threshold = found.threshold[axis]
-        left_set = found.left_set[axis]
-        left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
+        if axis >= 0:
+            threshold = found.threshold[axis]
+            left_set = found.left_set[axis]
     else:
         if m > effort.probe_nodes:
             factor = min(max(m // (_ROWS_PER_SAMPLED * effort.sample_rows), 1), MAX_SAMPLE_FACTOR)
@@ -128,12 +125,21 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
         if axis >= 0:
             threshold = work.threshold[0]
             left_set = work.left_set[0]
-            left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
-        if axis < 0 or left < k or m - left < k:
-            axis, threshold, left_set = _sure_cut(rows, start, m, k, gauge, preferred)
-            if axis < 0:
-                return 0
-            left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
+    if axis >= 0 and not preferred[axis] and preferred.any():  # a sample can miss the only cut of a preferred axis
+        sure_axis, sure_threshold, sure_set = _sure_cut(rows, start, m, k, gauge, preferred, True)
+        if sure_axis >= 0:
+            axis, threshold, left_set = sure_axis, sure_threshold, sure_set
+    left = 0
+    if axis >= 0:
+        left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
+    if left < k or m - left < k:
+        for favourite in (True, False):
+            axis, threshold, left_set = _sure_cut(rows, start, m, k, gauge, preferred, favourite)
+            if axis >= 0:
+                break
+        if axis < 0:
+            return 0
+        left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
     record.depth[start + left] = depth
     record.axis[start + left] = axis
     record.threshold[start + left] = threshold
@@ -242,8 +248,9 @@ def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, found
 
 
 @kernel
-def _sure_cut(rows, start, m, k, gauge, preferred):
-    """A valid cut wherever one exists, for nodes whose sample misled: mostly rows that are nearly all the same.
+def _sure_cut(rows, start, m, k, gauge, preferred, favourite):
+    """A valid cut of the preferred axes (or of the others) wherever one exists, for nodes whose sample misled: mostly
+    rows that are nearly all the same, or whose values are too close for their width to be a number above 0.
 
     On an axis with an order, with v its median, a cut below v is possible only if k rows lie below v, and a cut above
     only if k rows lie above; so looking at both sides of v misses nothing. On a MASK axis, the categories by frequency.
@@ -253,40 +260,37 @@ def _sure_cut(rows, start, m, k, gauge, preferred):
     best_axis = np.int64(-1)
     best_threshold = np.int32(0)
     best_set = np.uint64(0)
-    for favourite in (True, False):
-        least = k - 1  # rows on the smaller side
-        for a in range(d):
-            if preferred[a] != favourite:
-                continue
-            if gauge.kind[a] == MASK:
-                count = np.zeros(64, np.int64)
-                for i in range(start, start + m):
-                    count[rows[i, a]] += 1
-                ranked = np.argsort(-count, kind="mergesort")
-                below = 0
-                left_set = np.uint64(0)
-                for r in range(63):
-                    below += count[ranked[r]]
-                    left_set |= np.uint64(1) << np.uint64(ranked[r])
-                    if min(below, m - below) > least:
-                        least = min(below, m - below)
-                        best_axis = a
-                        best_set = left_set
-                continue
-            column = np.sort(rows[start : start + m, a])
-            median = column[m // 2]
-            below = np.searchsorted(column, median, "left")
-            upto = np.searchsorted(column, median, "right")
-            if min(below, m - below) > least:
-                least = min(below, m - below)
-                best_axis = a
-                best_threshold = median
-            if min(upto, m - upto) > least:
-                least = min(upto, m - upto)
-                best_axis = a
-                best_threshold = column[upto]
-        if best_axis >= 0:
-            break
+    least = k - 1  # rows on the smaller side
+    for a in range(d):
+        if preferred[a] != favourite:
+            continue
+        if gauge.kind[a] == MASK:
+            count = np.zeros(64, np.int64)
+            for i in range(start, start + m):
+                count[rows[i, a]] += 1
+            ranked = np.argsort(-count, kind="mergesort")
+            below = 0
+            left_set = np.uint64(0)
+            for r in range(63):
+                below += count[ranked[r]]
+                left_set |= np.uint64(1) << np.uint64(ranked[r])
+                if min(below, m - below) > least:
+                    least = min(below, m - below)
+                    best_axis = a
+                    best_set = left_set
+            continue
+        column = np.sort(rows[start : start + m, a])
+        median = column[m // 2]
+        below = np.searchsorted(column, median, "left")
+        upto = np.searchsorted(column, median, "right")
+        if min(below, m - below) > least:
+            least = min(below, m - below)
+            best_axis = a
+            best_threshold = median
+        if min(upto, m - upto) > least:
+            least = min(upto, m - upto)
+            best_axis = a
+            best_threshold = column[upto]
     return best_axis, best_threshold, best_set
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from rtree_anon.kernels.gauge import box_width
 from rtree_anon.kernels.jit import kernel
 
-WINDOW = 3  # a group of several blocks has at most about WINDOW * k1 rows
+# A group that has 2 * k1 rows besides its largest block can always be divided into two of k1 rows or more, and that
+# never costs more. So the best groups are found among those with fewer.
+WINDOW = 2
 BLOCKS_PER_GROUP = 32  # leaves are first merged to blocks of about k1/32 rows, so that the time does not depend on k1
 
 
@@ -81,8 +83,7 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
 
         best[e] = min over s of  best[s] + rows(s, e) * width(s, e),   rows(s, e) >= k1
 
-    over blocks of whole leaves, in windows of about WINDOW * k1 rows (a group that one block fills alone is always
-    allowed).
+    over blocks of whole leaves. Only groups with fewer than WINDOW * k1 rows besides their largest block are tried.
     """
     n_leaves = order.shape[0]
     block_end = np.empty(n_leaves, np.int64)
@@ -129,6 +130,7 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
         union_hi[:] = block_hi[e - 1]
         union_mask[:] = block_mask[e - 1]
         rows = 0
+        largest = 0
         for s in range(e - 1, -1, -1):
             for a in range(d):
                 union_lo[a] = min(union_lo[a], block_lo[s, a])
@@ -136,13 +138,14 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
             for a in range(n_masks):
                 union_mask[a] |= block_mask[s, a]
             rows += block_rows[s]
+            largest = max(largest, block_rows[s])
             if rows >= k1:
                 if best[s] < np.inf:
                     cost = best[s] + rows * box_width(gauge, union_lo, union_hi, union_mask)
                     if cost < best[e]:
                         best[e] = cost
                         previous[e] = s
-                if rows >= WINDOW * k1 and best[e] < np.inf:
+                if rows - largest >= WINDOW * k1:
                     break
     if best[n_blocks] == np.inf:
         return block_end[:0]

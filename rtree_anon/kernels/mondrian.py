@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtree_anon.kernels.cutting import partition_rows
-from rtree_anon.kernels.gauge import MASK, range_width
+from rtree_anon.kernels.gauge import MASK, MISSING_BIT, range_width
 from rtree_anon.kernels.jit import kernel
 
 
@@ -44,8 +44,9 @@ def grow_mondrian(rows, start, m, depth, k, gauge, record):
                 lo[a] = min(lo[a], rows[i, a])
                 hi[a] = max(hi[a], rows[i, a])
         for a in range(d):
-            if gauge.kind[a] == MASK:  # the span of the codes; a missing value has the last code
-                width[a] = min((hi[a] - lo[a]) * gauge.scale[a], gauge.full[a])
+            if gauge.kind[a] == MASK:  # the span of the codes; missing has the last code, wherever the others end
+                mixed = lo[a] < hi[a] and hi[a] == MISSING_BIT
+                width[a] = gauge.full[a] if mixed else (hi[a] - lo[a]) * gauge.scale[a]
             else:
                 width[a] = range_width(gauge, a, lo[a], hi[a])
         for _ in range(d):

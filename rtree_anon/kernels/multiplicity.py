@@ -1,7 +1,8 @@
 """How often the very same point occurs: what the KL divergence needs to know of the original table.
 
-Equal points are always in one leaf, since every cut is a value cut. A leaf is small (or its rows are nearly all the same),
-so its rows are compared with each other: quadratic in the number of *different* points of a leaf, not of its rows.
+Equal points are always in one leaf, since every cut is a value cut. A leaf is small (or its rows are nearly all the
+same), so its rows are compared with each other: quadratic in the number of *different* points of a leaf, not of its
+rows.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -15,7 +16,7 @@ from rtree_anon.kernels.jit import kernel
 
 @kernel
 def log_multiplicities(rows, starts):
-    """The sum, over all rows, of log(number of rows that are equal to it). The last column of `rows` is not compared."""
+    """The sum, over all rows, of log(number of rows equal to it). The last column of `rows` is not compared."""
     d = rows.shape[1] - 1
     total = 0.0
     largest = 0

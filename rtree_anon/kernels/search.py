@@ -28,11 +28,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.gauge import LINEAR, MASK, mask_width, range_width
+from rtree_anon.kernels.gauge import MASK, mask_width, range_width
 from rtree_anon.kernels.jit import kernel
 
-INDEX_BITS = 20  # a sort key is (code << INDEX_BITS) | member; a block therefore holds at most 2**20 rows
+INDEX_BITS = 20  # a sort key is (code << INDEX_BITS) | member
+MAX_BLOCK_ROWS = 1 << INDEX_BITS  # with more rows, members would spill into the codes
 _INDEX_MASK = (1 << INDEX_BITS) - 1
+LANES = 8  # LINEAR axes that are swept together: independent of each other, so that the processor overlaps them
 _INSERTION_ROWS = 40  # insertion sort is the faster one below this (measured)
 
 
@@ -47,6 +49,7 @@ class Finding(NamedTuple):
     order: NDArray[np.int32]
     left: NDArray[np.float64]
     right: NDArray[np.float64]
+    points: NDArray[np.float32]  # (rows, axes rounded up to whole LANES): see _load_points
     count: NDArray[np.int32]  # [64] rows per category
     ranked: NDArray[np.int32]  # [64] categories by frequency
 
@@ -62,6 +65,7 @@ def finding(n_axes: int, n_rows: int) -> Finding:
         np.empty(n_rows, np.int32),
         np.empty(n_rows),
         np.empty(n_rows),
+        np.zeros((n_rows, -(-n_axes // LANES) * LANES), np.float32),
         np.zeros(64, np.int32),
         np.empty(64, np.int32),
     )
@@ -83,6 +87,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     for a in range(d):
         found.cost[a] = np.inf
         found.width[a] = _axis_width(block, members, start, m, gauge, a)
+    n_sweeps = _load_points(block, members, start, m, gauge, found)
     best = np.int64(-1)
     for favourite in (True, False):
         tried = 0
@@ -95,7 +100,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
                     widest = found.width[a]
             if axis < 0:
                 break
-            _price_axis(block, members, start, m, gauge, axis, k, worth, found)
+            _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, found)
             if found.cost[axis] == np.inf:
                 found.width[axis] = -found.width[axis]  # not to be tried again; the sign is restored below
                 continue
@@ -163,7 +168,7 @@ def _axis_width(block, members, start, m, gauge, a):
 
 
 @kernel
-def _price_axis(block, members, start, m, gauge, axis, k, worth, found):
+def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, found):
     """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot have k rows."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
@@ -171,7 +176,7 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, found):
     # A cut needs two neighbours with different keys, k rows from both ends.
     if keys[k - 1] == keys[m - k] and keys[k - 1] == keys[k]:
         return
-    _grow_boxes(block, m, gauge, found)
+    _grow_boxes(block, m, k, gauge, n_sweeps, found)
     best = np.inf
     at = -1
     for i in range(k, m - k + 1):
@@ -251,60 +256,104 @@ def _sort_members(block, members, start, m, masked, axis, found):
 
 
 @kernel
-def _grow_boxes(block, m, gauge, found):
-    """left[i] = width of the box around order[0..i], right[i] = around order[i..m-1]; axes of width 0 are skipped."""
+def _load_points(block, members, start, m, gauge, found):
+    """Put the members' LINEAR coordinates, in units of width, side by side in found.points; return the number of sweeps.
+
+    Axes of width 0 are left out; the lanes that remain are 0. Coordinates are relative to the first member, so that float32
+    is exact enough to compare prices.
+    """
+    lane = 0
+    points = found.points
+    for a in range(gauge.n_linear):
+        if found.width[a] == 0.0:
+            continue
+        column = block[a]
+        scale = gauge.scale[a]
+        origin = np.int64(column[members[start]])
+        for i in range(start, start + m):
+            member = members[i]
+            points[member, lane] = np.float32((np.int64(column[member]) - origin) * scale)
+        lane += 1
+    n_sweeps = (lane + LANES - 1) // LANES
+    for rest in range(lane, n_sweeps * LANES):
+        for i in range(start, start + m):
+            points[members[i], rest] = np.float32(0.0)
+    return np.int64(n_sweeps)
+
+
+@kernel
+def _grow_boxes(block, m, k, gauge, n_sweeps, found):
+    """left[i] = width of the box around order[0..i], right[i] = around order[i..m-1], where a cut needs them.
+
+    A cut leaves k rows on both sides, so that left ends k rows before the end and right begins k rows after the start.
+    """
     order, left, right = found.order, found.left, found.right
     for i in range(m):
         left[i] = 0.0
         right[i] = 0.0
-    for a in range(gauge.kind.shape[0]):
+    for sweep in range(n_sweeps):
+        _sweep_lanes(found.points, order, np.int64(0), m - k, np.int64(1), sweep * LANES, left)
+        _sweep_lanes(found.points, order, m - 1, k - 1, np.int64(-1), sweep * LANES, right)
+    for a in range(gauge.n_linear, gauge.kind.shape[0]):
         if found.width[a] == 0.0:
             continue
-        column = block[a]
-        kind = gauge.kind[a]
-        if kind == LINEAR:
-            scale = gauge.scale[a]
-            lo = column[order[0]]
-            hi = lo
-            for i in range(1, m):
-                code = column[order[i]]
-                lo = min(lo, code)
-                hi = max(hi, code)
-                left[i] += (np.int64(hi) - np.int64(lo)) * scale
-            lo = column[order[m - 1]]
-            hi = lo
-            for i in range(m - 2, -1, -1):
-                code = column[order[i]]
-                lo = min(lo, code)
-                hi = max(hi, code)
-                right[i] += (np.int64(hi) - np.int64(lo)) * scale
-        elif kind == MASK:
-            mask = np.uint64(0)
-            for i in range(m):
-                mask |= np.uint64(1) << np.uint64(column[order[i]])
-                left[i] += mask_width(gauge, a, mask)
-            mask = np.uint64(0)
-            for i in range(m - 1, -1, -1):
-                mask |= np.uint64(1) << np.uint64(column[order[i]])
-                right[i] += mask_width(gauge, a, mask)
-        else:
-            lo = column[order[0]]
-            hi = lo
-            width = 0.0
-            for i in range(1, m):
-                code = column[order[i]]
-                if code < lo or code > hi:
-                    lo = min(lo, code)
-                    hi = max(hi, code)
-                    width = range_width(gauge, a, lo, hi)
-                left[i] += width
-            lo = column[order[m - 1]]
-            hi = lo
-            width = 0.0
-            for i in range(m - 2, -1, -1):
-                code = column[order[i]]
-                if code < lo or code > hi:
-                    lo = min(lo, code)
-                    hi = max(hi, code)
-                    width = range_width(gauge, a, lo, hi)
-                right[i] += width
+        _sweep_axis(block[a], order, np.int64(0), m - k, np.int64(1), gauge, a, left)
+        _sweep_axis(block[a], order, m - 1, k - 1, np.int64(-1), gauge, a, right)
+
+
+@kernel
+def _sweep_lanes(points, order, begin, end, step, lane, widths):
+    """Add to widths[i] the width, on LANES axes, of the box around order[begin], ..., order[i]."""
+    first = points[order[begin]]
+    lo0 = hi0 = first[lane]
+    lo1 = hi1 = first[lane + 1]
+    lo2 = hi2 = first[lane + 2]
+    lo3 = hi3 = first[lane + 3]
+    lo4 = hi4 = first[lane + 4]
+    lo5 = hi5 = first[lane + 5]
+    lo6 = hi6 = first[lane + 6]
+    lo7 = hi7 = first[lane + 7]
+    for i in range(begin + step, end, step):
+        point = points[order[i]]
+        x0, x1, x2, x3 = point[lane], point[lane + 1], point[lane + 2], point[lane + 3]
+        x4, x5, x6, x7 = point[lane + 4], point[lane + 5], point[lane + 6], point[lane + 7]
+        lo0 = x0 if x0 < lo0 else lo0
+        hi0 = x0 if x0 > hi0 else hi0
+        lo1 = x1 if x1 < lo1 else lo1
+        hi1 = x1 if x1 > hi1 else hi1
+        lo2 = x2 if x2 < lo2 else lo2
+        hi2 = x2 if x2 > hi2 else hi2
+        lo3 = x3 if x3 < lo3 else lo3
+        hi3 = x3 if x3 > hi3 else hi3
+        lo4 = x4 if x4 < lo4 else lo4
+        hi4 = x4 if x4 > hi4 else hi4
+        lo5 = x5 if x5 < lo5 else lo5
+        hi5 = x5 if x5 > hi5 else hi5
+        lo6 = x6 if x6 < lo6 else lo6
+        hi6 = x6 if x6 > hi6 else hi6
+        lo7 = x7 if x7 < lo7 else lo7
+        hi7 = x7 if x7 > hi7 else hi7
+        widths[i] += ((hi0 - lo0) + (hi1 - lo1) + ((hi2 - lo2) + (hi3 - lo3))) + (
+            (hi4 - lo4) + (hi5 - lo5) + ((hi6 - lo6) + (hi7 - lo7))
+        )
+
+
+@kernel
+def _sweep_axis(column, order, begin, end, step, gauge, a, widths):
+    """Add to widths[i] the width, on an axis that is not LINEAR, of the box around order[begin], ..., order[i]."""
+    if gauge.kind[a] == MASK:
+        mask = np.uint64(0)
+        for i in range(begin, end, step):
+            mask |= np.uint64(1) << np.uint64(column[order[i]])
+            widths[i] += mask_width(gauge, a, mask)
+        return
+    lo = column[order[begin]]
+    hi = lo
+    width = 0.0
+    for i in range(begin + step, end, step):
+        code = column[order[i]]
+        if code < lo or code > hi:
+            lo = min(lo, code)
+            hi = max(hi, code)
+            width = range_width(gauge, a, lo, hi)
+        widths[i] += width

@@ -24,7 +24,7 @@ from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
 from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
 from rtree_anon.kernels.mondrian import grow_mondrian
-from rtree_anon.kernels.search import finding, worth_table
+from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
 from rtree_anon.space import Space
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Codes, Grid, make_grid
@@ -156,7 +156,7 @@ def build_tree(
     if threads is not None and threads < 1:
         raise UsageError(f"threads={threads} is not possible; use 1 or more, or None for all cores.")
     grid, rows = make_grid(codes, space)
-    effort = effort_for(quality, k, grid.gauge.full[grid.gauge.scale > 0])
+    effort = effort_for(quality, k, int((grid.gauge.scale > 0).sum()))
     preferred = np.zeros(len(space), np.bool_)
     preferred[[grid.column_of_axis[a] for a in bias]] = True
     record = _cut_all(rows, grid, k, effort, preferred, threads or os.cpu_count() or 1, seed)
@@ -190,6 +190,7 @@ def _cut_all(
 ) -> CutRecord:
     n, d = len(rows), len(grid.space)
     record = _empty_record(n)
+    effort = effort._replace(exact_rows=min(effort.exact_rows, n, MAX_BLOCK_ROWS))
     small = max(effort.exact_rows, effort.probe_rows)
     worth = worth_table(k, small, effort.growth)
 

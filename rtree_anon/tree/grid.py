@@ -139,8 +139,9 @@ def axis_positions(axis: Axis, codes: NDArray[np.int64]) -> NDArray[np.float64]:
         # Halved first: the range of the largest floats overflows.
         span = hi / 2 - lo / 2
         return (decode_floats(codes) / 2 - lo / 2) / span if span > 0 else np.zeros(len(codes))
-    span = float(axis.hi) - float(axis.lo)
-    return (codes.astype(np.float64) - float(axis.lo)) / span if span > 0 else np.zeros(len(codes))
+    # Differences first, modulo 2**64, which is exact: large numbers that are close are one and the same as floats.
+    steps = codes.view(np.uint64) - np.uint64(axis.lo % 2**64)
+    return steps.astype(np.float64) / float(axis.hi - axis.lo) if axis.hi > axis.lo else np.zeros(len(codes))
 
 
 def _make_gauge(
@@ -163,7 +164,7 @@ def _make_gauge(
             offset[column] = sum(map(len, positions))
             values = ranks[a]
             assert values is not None
-            scale[column] = full[column] / max(len(values) - 1, 1)
+            scale[column] = full[column] / (len(values) - 1) if len(values) > 1 else 0.0
             positions.append(axis_positions(axis, values) * full[column])
         elif kinds[a] == g.TREE:
             assert axis.ancestors is not None

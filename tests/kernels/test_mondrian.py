@@ -1,0 +1,86 @@
+"""Strict Mondrian: every cut is the median cut of the widest axis that has a valid one, and no leaf has any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtree_anon.kernels import gauge as g
+from rtree_anon.kernels.cutting import CutRecord
+from rtree_anon.kernels.mondrian import grow_mondrian
+from rtree_anon.space import Kind
+from rtree_anon.tree.grid import make_grid
+from tests import naive
+from tests.tables import Table, make_table, tables
+
+
+def mondrian_width(table: Table, a: int, rows: list[naive.Row]) -> float:
+    """The normalized range; categories by the span of their codes, as the paper has it."""
+    axis = table.space.axes[a]
+    values = {row[a] for row in rows}
+    if axis.kind == Kind.SET and table.missing not in values:
+        axis = replace(axis, kind=Kind.SPAN)
+    share = float(naive.axis_share(axis, list(values), table.missing))
+    return share * axis.weight / sum(other.weight for other in table.space.axes)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables(max_rows=80), st.integers(1, 8))
+def test_mondrian_follows_its_rule_at_every_node(table: Table, k: int) -> None:
+    grid, rows = make_grid(table.codes, table.space)
+    n = len(rows)
+    record = CutRecord(
+        np.full(n + 1, -1, np.int32), np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64)
+    )
+    grow_mondrian(rows, 0, n, 0, k, grid.gauge, record)
+    assert sorted(rows[:, -1].tolist()) == list(range(n))
+    ordered = [table.rows[i] for i in rows[:, -1]]
+    cuts = np.flatnonzero(record.depth >= 0)
+    starts = [0, *cuts.tolist(), n]
+    root = naive.tree_of_depths(record.depth[cuts].tolist())
+
+    def rows_below(node: naive.Node | int) -> list[naive.Row]:
+        leaves = naive.leaves_of(node)
+        return ordered[starts[leaves[0]] : starts[leaves[-1] + 1]]
+
+    def valid_axes(members: list[naive.Row]) -> dict[int, float]:
+        """Axes of positive width whose median cut leaves k rows on both sides, with their widths."""
+        widths = {a: mondrian_width(table, a, members) for a in range(len(table.space))}
+        cut = {a: min(naive.median_cut(table.space, a, members, table.missing)) for a in widths}
+        return {a: w for a, w in widths.items() if w > 0 and cut[a] >= k}
+
+    for node in naive.inner_nodes(root):
+        members, left, right = rows_below(node), rows_below(node.left), rows_below(node.right)
+        column = int(record.axis[cuts[node.number]])
+        a = grid.axis_of_column[column]
+        axes = valid_axes(members)
+        assert axes[a] == pytest.approx(max(axes.values()), rel=1e-9)
+        assert {row[a] for row in left}.isdisjoint({row[a] for row in right})
+        evenness = abs(len(left) - len(right))
+        expected = naive.median_cut(table.space, a, members, table.missing)
+        assert evenness == abs(expected[0] - expected[1])
+        if grid.gauge.kind[column] != g.MASK:
+            assert max(row[a] for row in left) < min(row[a] for row in right)
+    for leaf in range(len(starts) - 1):
+        members = ordered[starts[leaf] : starts[leaf + 1]]
+        assert len(members) >= min(k, n)
+        assert len(members) < 2 * k or not valid_axes(members)
+
+
+def test_many_equal_values_do_not_slow_the_median_down() -> None:
+    """Quickselect on 300,000 rows, sorted and all but equal: a quadratic one would not finish."""
+    table = make_table(1, 10, ["linear"])
+    codes = np.zeros((300_000, 1), np.int32)
+    codes[-3:] = 1
+    grid, rows = make_grid(codes, table.space)
+    n = len(rows)
+    record = CutRecord(
+        np.full(n + 1, -1, np.int32), np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64)
+    )
+    grow_mondrian(rows, 0, n, 0, 2, grid.gauge, record)
+    assert np.flatnonzero(record.depth >= 0).tolist() == [n - 3]
+    assert sorted(rows[:3, 0].tolist() + rows[-4:, 0].tolist()) == [0, 0, 0, 0, 1, 1, 1]

@@ -1,0 +1,138 @@
+"""The exact search finds the best cut that there is: compared with every cut of every axis, priced from the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtree_anon.kernels.search import Finding, divide_members, finding, members_width, search_cut, worth_table
+from rtree_anon.tree.grid import Grid, make_grid
+from tests import naive
+from tests.tables import Table, make_table, tables
+
+INFINITE = float("inf")
+
+
+class Search:
+    """A node of a table, searched: members are a random subset of a block in random order, not at its beginning."""
+
+    def __init__(self, table: Table, seed: int, k: int, n_candidates: int | None = None, bias: tuple[int, ...] = ()):
+        rng = np.random.default_rng(seed)
+        self.table, self.k, self.growth = table, k, -float(rng.random())
+        self.grid, rows = make_grid(table.codes, table.space)
+        self.block = np.ascontiguousarray(rows[:, :-1].T)
+        n = len(rows)
+        self.members = rng.permutation(n).astype(np.int32)
+        self.start = int(rng.integers(0, n - 2 * k + 1))
+        self.m = int(rng.integers(2 * k, n - self.start + 1))
+        self.found: Finding = finding(len(table.space), n)
+        preferred = np.zeros(len(table.space), np.bool_)
+        preferred[[self.grid.column_of_axis[a] for a in bias]] = True
+        worth = worth_table(k, n, self.growth)[0]
+        candidates = len(table.space) if n_candidates is None else n_candidates
+        gauge = self.grid.gauge
+        self.column = int(
+            search_cut(self.block, self.members, self.start, self.m, gauge, preferred, candidates, k, worth, self.found)
+        )
+
+    @property
+    def rows(self) -> list[naive.Row]:
+        return [self.table.rows[i] for i in self.members[self.start : self.start + self.m]]
+
+    def cheapest(self, a: int) -> float:
+        return naive.cheapest_cut(self.table.space, a, self.rows, self.k, self.growth, self.table.missing)
+
+    def divide(self, column: int) -> naive.Cut:
+        left = divide_members(self.block, self.members, self.start, self.m, self.grid.gauge, column, self.found)
+        rows = self.rows
+        return naive.Cut(rows[:left], rows[left:])
+
+
+def nearly(value: float) -> object:
+    return pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables(min_rows=2, max_rows=50), st.integers(0, 2**32), st.data())
+def test_the_best_cut_of_every_axis_is_found(table: Table, seed: int, data: st.DataObject) -> None:
+    search = Search(table, seed, data.draw(st.integers(1, len(table.rows) // 2)))
+    grid: Grid = search.grid
+    costs = [search.cheapest(a) for a in grid.axis_of_column]
+    assert search.found.cost.tolist() == [nearly(cost) for cost in costs]
+    if min(costs) == INFINITE:
+        assert search.column == -1
+        return
+    assert costs[search.column] == nearly(min(costs))
+    # The cut itself, not only its price: what it divides is what was priced.
+    space, missing = table.space, table.missing
+    for column in range(len(space)):
+        if costs[column] < INFINITE:
+            cut = search.divide(column)
+            a = grid.axis_of_column[column]
+            assert any(
+                sorted(cut.left) == sorted(other.left)
+                for other in naive.cuts_of_axis(space, a, search.rows, search.k, missing)
+            )
+            assert naive.cost_of_cut(space, cut, search.k, search.growth, missing) == nearly(costs[column])
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(min_rows=4, max_rows=40), st.integers(0, 2**32), st.integers(1, 3), st.data())
+def test_few_candidates_are_the_widest_axes_that_can_be_cut(
+    table: Table, seed: int, n_candidates: int, data: st.DataObject
+) -> None:
+    search = Search(table, seed, data.draw(st.integers(1, len(table.rows) // 4)), n_candidates)
+    axes = search.grid.axis_of_column
+    priced = {axes[c] for c in range(len(axes)) if search.found.cost[c] < INFINITE}
+    possible = {a for a in axes if search.cheapest(a) < INFINITE}
+    widths = {a: naive.axis_width(table.space, a, search.rows, table.missing) for a in axes}
+    assert priced <= possible
+    assert len(priced) == min(n_candidates, len(possible))
+    for a in possible - priced:
+        assert all(widths[a] <= widths[b] + 1e-12 for b in priced)
+    if possible:
+        assert search.found.cost[search.column] == nearly(min(search.cheapest(a) for a in priced))
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(min_rows=4, max_rows=40), st.integers(0, 2**32), st.data())
+def test_a_preferred_axis_is_cut_while_it_can_be(table: Table, seed: int, data: st.DataObject) -> None:
+    bias = tuple(data.draw(st.sets(st.integers(0, len(table.space) - 1), min_size=1)))
+    search = Search(table, seed, data.draw(st.integers(1, len(table.rows) // 4)), bias=bias)
+    costs = {a: search.cheapest(a) for a in range(len(table.space))}
+    eligible = {a: cost for a, cost in costs.items() if a in bias and cost < INFINITE} or costs
+    if min(eligible.values()) == INFINITE:
+        assert search.column == -1
+    else:
+        chosen = search.grid.axis_of_column[search.column]
+        assert chosen in eligible
+        assert eligible[chosen] == nearly(min(eligible.values()))
+
+
+@settings(max_examples=50, deadline=None)
+@given(tables(min_rows=2, max_rows=40), st.integers(0, 2**32))
+def test_the_width_of_members_is_that_of_their_rows(table: Table, seed: int) -> None:
+    search = Search(table, seed, 1)
+    found = members_width(search.block, search.members, search.start, search.m, search.grid.gauge)
+    assert found == nearly(naive.width(table.space, search.rows, table.missing))
+
+
+def test_sorting_is_right_on_both_sides_of_the_switch_of_algorithms() -> None:
+    """Codes at both ends of int32 with many members: the packed sort keys keep sign and member apart."""
+    for n in (38, 39, 40, 41, 42, 60):
+        table = make_table(n, n, ["limits", "linear"])
+        search = Search(table, n, 2)
+        costs = [search.cheapest(a) for a in search.grid.axis_of_column]
+        assert search.found.cost.tolist() == [nearly(cost) for cost in costs]
+
+
+def test_worth_counts_whole_leaves() -> None:
+    worth = worth_table(5, 20, -0.5)
+    assert worth[0, 4] == 4.0
+    assert worth[0, 9] == 9.0
+    assert worth[0, 10] == pytest.approx(10 * 2**-0.5)
+    assert worth[0, 14] == pytest.approx(14 * 2**-0.5)
+    assert worth[1, 0] == 0.0
+    assert worth[1, 9] == pytest.approx(9 * 9**-0.5)
