@@ -21,7 +21,7 @@ import struct
 import time
 from typing import Final, Protocol
 
-from rtree_anon.errors import StorageError
+from rtree_anon.errors import StorageError, UsageError
 
 
 class Access(enum.Enum):
@@ -220,6 +220,14 @@ class OperatingSystem:
 
 
 OPERATING_SYSTEM: Final[FileSystem] = OperatingSystem()
+
+
+def parent_and_name(path: str) -> tuple[str, str]:
+    """The directory that a new thing goes into, and its name there; UsageError if there is no name in the path."""
+    parent, _, name = path.rstrip("/").rpartition("/")
+    if name in {"", ".", ".."} or "\0" in path:
+        raise UsageError(f"{path!r} cannot be the path of a new file or directory.")
+    return parent or ("/" if path.startswith("/") else "."), name
 
 
 def write_fully(file: File, buffer: bytes | bytearray | memoryview, offset: int) -> None:

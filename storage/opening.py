@@ -16,7 +16,7 @@ from typing import Final
 
 from rtree_anon.errors import CorruptionError, StorageError, UsageError
 from rtree_anon.storage.datafile import DataFile, Slots
-from rtree_anon.storage.files import OPERATING_SYSTEM, Access, FileSystem, explained
+from rtree_anon.storage.files import OPERATING_SYSTEM, Access, FileSystem, explained, parent_and_name
 from rtree_anon.storage.frames import read_journal_header
 from rtree_anon.storage.journal import NEW_JOURNAL, Journal, open_journal_file
 from rtree_anon.storage.layout import DEFAULT_PAGE_BYTES, NO_PAGE, Commit, Header, is_page_size
@@ -38,8 +38,7 @@ def create_store(
     if not is_page_size(page_bytes):
         raise UsageError(f"A page size of {page_bytes} bytes is not possible; use a power of two from 512 to 1048576.")
     target = fspath(path).rstrip("/")
-    parent, _, name = target.rpartition("/")
-    parent = parent or ("/" if target.startswith("/") else ".")
+    parent, name = parent_and_name(target)
     if fs.exists(target):
         raise UsageError(f"{target} exists already. Choose another path, or remove it first.")
     making = f"{parent}/.{name}.creating-{fs.random_bytes(8).hex()}"

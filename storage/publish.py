@@ -18,7 +18,15 @@ from os import PathLike, fspath
 from typing import Any, Final, Self
 
 from rtree_anon.errors import CorruptionError, StorageError, UsageError
-from rtree_anon.storage.files import OPERATING_SYSTEM, Access, FileSystem, explained, read_available, write_fully
+from rtree_anon.storage.files import (
+    OPERATING_SYSTEM,
+    Access,
+    FileSystem,
+    explained,
+    parent_and_name,
+    read_available,
+    write_fully,
+)
 
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 16 << 20
@@ -53,7 +61,7 @@ class Publication:
 
     def __init__(self, target: str | PathLike[str], *, fs: FileSystem = OPERATING_SYSTEM) -> None:
         self._fs, self._target = fs, fspath(target).rstrip("/")
-        self._parent, name = _split(self._target)
+        self._parent, name = parent_and_name(self._target)
         _require_absent(fs, self._target)
         self._making = f"{self._parent}/.{name}.publishing-{fs.random_bytes(8).hex()}"
         self._names: list[str] = []
@@ -124,7 +132,7 @@ def publish_file(
 ) -> None:
     """Let `write` make one file at the path it is given, then show it under the name `target`, complete and durable."""
     path = fspath(target)
-    parent, name = _split(path)
+    parent, name = parent_and_name(path)
     if not replace and fs.exists(path):
         raise UsageError(f"{path} exists already. Choose another path, or allow replacing it.")
     making = f"{parent}/.publishing-{fs.random_bytes(8).hex()}-{name}"  # it ends as the target does
@@ -226,10 +234,3 @@ def _require_absent(fs: FileSystem, target: str) -> None:
     with explained("look at the output directory", target):
         if fs.exists(target) and not (fs.is_directory(target) and not fs.names(target)):
             raise UsageError(f"{target} exists already. Choose another path, or remove it first.")
-
-
-def _split(path: str) -> tuple[str, str]:
-    parent, _, name = path.rpartition("/")
-    if not name or name in {".", ".."} or "\0" in path:
-        raise UsageError(f"{path!r} cannot be the path of an output.")
-    return parent or ("/" if path.startswith("/") else "."), name

@@ -17,8 +17,8 @@ import numpy as np
 
 from rtree_anon.errors import AnonError, CorruptionError, StorageError
 from rtree_anon.storage.datafile import DataFile, Slots
-from rtree_anon.storage.files import OPERATING_SYSTEM, Access, FileSystem
-from rtree_anon.storage.frames import read_journal_header, read_records, scan_journal
+from rtree_anon.storage.files import OPERATING_SYSTEM, Access, File, FileSystem
+from rtree_anon.storage.frames import JournalHeader, Scan, read_journal_header, read_records, scan_journal
 from rtree_anon.storage.journal import open_journal_file
 from rtree_anon.storage.layout import PAGE_HEADER, PAGE_HEADER_BYTES, Commit
 from rtree_anon.storage.opening import open_snapshot
@@ -28,6 +28,8 @@ from rtree_anon.storage.snapshot import Snapshot
 from rtree_anon.storage.store import DATA
 
 _STEP_BYTES: Final = 4 << 20
+_ATTEMPTS: Final = 3  # to catch a moment between two commits of a living writer
+_JOURNAL_PAUSE_SECONDS: Final = 0.01
 
 
 @dataclass
@@ -43,6 +45,7 @@ class VerifyReport:
     n_kept: int = 0  # pages that only the version in the other slot needs
     n_free: int = 0  # pages that nothing reaches
     n_journal_records: int = 0
+    overtaken: bool = False  # a living writer replaced a version while it was being checked
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -56,23 +59,11 @@ def verify_store(path: str | PathLike[str], *, fs: FileSystem = OPERATING_SYSTEM
     directory = fspath(path)
     if not fs.is_directory(directory):
         raise StorageError(f"{directory}: there is no index here (an index is a directory).")
-    report = VerifyReport(directory)
-    snapshot: Snapshot | None = None
-    try:
-        try:
-            snapshot = open_snapshot(directory, fs=fs)
-        except CorruptionError as error:
-            report.problems.append(str(error))
-        except StorageError as error:
-            report.notes.append(f"not registered as a reader, so only right while nobody writes: {error}")
-        _verify_journal(fs, directory, report)
-        _verify_pages(fs, directory, report)
-    except StorageError as error:
-        report.problems.append(str(error))
-    finally:
-        if snapshot is not None:
-            snapshot.close()
-    report.problems = list(dict.fromkeys(report.problems))
+    report = _verify_once(fs, directory)
+    for _ in range(_ATTEMPTS - 1):
+        if not report.overtaken:
+            break
+        report = _verify_once(fs, directory)
     return report
 
 
@@ -117,7 +108,7 @@ def inspect_store(path: str | PathLike[str], *, fs: FileSystem = OPERATING_SYSTE
     journal = open_journal_file(fs, directory)
     try:
         header = read_journal_header(journal)
-        scan = scan_journal(journal, header)
+        scan = _scan_patiently(fs, journal, header)
         facts["journal"] = {
             "durable_commit": header.durable_commit,
             "first_seq": header.first_seq,
@@ -130,6 +121,27 @@ def inspect_store(path: str | PathLike[str], *, fs: FileSystem = OPERATING_SYSTE
     return facts
 
 
+def _verify_once(fs: FileSystem, directory: str) -> VerifyReport:
+    report = VerifyReport(directory)
+    snapshot: Snapshot | None = None
+    try:
+        try:
+            snapshot = open_snapshot(directory, fs=fs)
+        except CorruptionError as error:
+            report.problems.append(str(error))
+        except StorageError as error:
+            report.notes.append(f"not registered as a reader, so only right while nobody writes: {error}")
+        _verify_journal(fs, directory, report)
+        _verify_pages(fs, directory, report, None if snapshot is None else snapshot.commit_id)
+    except StorageError as error:
+        report.problems.append(str(error))
+    finally:
+        if snapshot is not None:
+            snapshot.close()
+    report.problems = list(dict.fromkeys(report.problems))
+    return report
+
+
 def _verify_journal(fs: FileSystem, directory: str, report: VerifyReport) -> None:
     try:
         journal = open_journal_file(fs, directory)
@@ -138,7 +150,7 @@ def _verify_journal(fs: FileSystem, directory: str, report: VerifyReport) -> Non
         return
     try:
         header = read_journal_header(journal)
-        scan = scan_journal(journal, header)
+        scan = _scan_patiently(fs, journal, header)
         for frame in scan.frames:
             report.n_journal_records += sum(1 for _ in read_records(journal, header, frame))
         if scan.n_torn_bytes:
@@ -149,7 +161,17 @@ def _verify_journal(fs: FileSystem, directory: str, report: VerifyReport) -> Non
         journal.close()
 
 
-def _verify_pages(fs: FileSystem, directory: str, report: VerifyReport) -> None:
+def _scan_patiently(fs: FileSystem, journal: File, header: JournalHeader) -> Scan:
+    """A record that a living writer was just writing may look damaged for a moment; what is damaged stays so."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return scan_journal(journal, header)
+        except CorruptionError:
+            fs.pause(_JOURNAL_PAUSE_SECONDS)
+    return scan_journal(journal, header)
+
+
+def _verify_pages(fs: FileSystem, directory: str, report: VerifyReport, pinned_id: int | None) -> None:
     data = DataFile.open(fs, f"{directory}/{DATA}", Access.READ)
     try:
         report.page_bytes = data.header.page_bytes
@@ -169,7 +191,12 @@ def _verify_pages(fs: FileSystem, directory: str, report: VerifyReport) -> None:
         report.commit_id, report.n_pages = newest.commit_id, newest.n_pages
         is_used = np.zeros(data.n_whole_pages(), np.bool_)
         for commit in valid:
-            pages = _verify_version(data, commit, report)
+            pages, problems = _verify_version(data, commit)
+            if problems and commit.commit_id != pinned_id and not data.read_slots().holds(commit):
+                report.overtaken = True  # its pages were reused, as they may be
+                report.notes.append(f"version {commit.commit_id} was replaced while it was being checked")
+                continue
+            report.problems += problems
             if pages is None:
                 continue
             reach = pages.reachable()
@@ -183,12 +210,13 @@ def _verify_pages(fs: FileSystem, directory: str, report: VerifyReport) -> None:
         data.close()
 
 
-def _verify_version(data: DataFile, commit: Commit, report: VerifyReport) -> PageMap | None:
+def _verify_version(data: DataFile, commit: Commit) -> tuple[PageMap | None, list[str]]:
+    """The page map of a version, if it can be read, and everything that is wrong with it and its pages."""
+    problems: list[str] = []
     try:
         pages = load_map(data, commit)
     except CorruptionError as error:
-        report.problems.append(str(error))
-        return None
+        return None, [str(error)]
     version = Snapshot(data, commit, pages, None)
     ids = pages.page_ids()
     step = max(1, _STEP_BYTES // data.header.page_bytes)
@@ -202,8 +230,8 @@ def _verify_version(data: DataFile, commit: Commit, report: VerifyReport) -> Pag
                 try:
                     version.read(page_id)
                 except AnonError as error:
-                    report.problems.append(str(error))
-    return pages
+                    problems.append(str(error))
+    return pages, problems
 
 
 def _is_chained(slots: Slots, valid: list[Commit]) -> bool:

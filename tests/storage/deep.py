@@ -9,6 +9,7 @@ of each test.
 from __future__ import annotations
 
 import ast
+import fcntl
 import hashlib
 import json
 import os
@@ -66,7 +67,9 @@ def _load() -> dict[str, dict[str, object]]:
 
 
 def _save(what: str, entry: dict[str, object]) -> None:
-    counts = {**_load(), what: entry}
-    fresh = COUNTS.with_suffix(".new")
-    fresh.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
-    fresh.rename(COUNTS)
+    with COUNTS.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several deep runs may go on side by side
+        counts = {**_load(), what: entry}
+        fresh = COUNTS.with_suffix(".new")
+        fresh.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
+        fresh.rename(COUNTS)

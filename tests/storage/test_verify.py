@@ -80,6 +80,45 @@ def test_verify_works_while_the_index_is_written(index):
         assert verify_store(index).ok
 
 
+def test_verify_gives_a_living_writer_the_benefit_of_the_doubt(index, monkeypatch):
+    """Versions are replaced, and their pages reused, while they are being checked; that is no damage."""
+    from rtree_anon.storage import verify
+
+    original, n_slips = verify._verify_version, 0
+    with open_store(index) as store:
+
+        def slip_in(data, commit):
+            nonlocal n_slips
+            if n_slips < 8:
+                n_slips += 1
+                for page_id in range(5, 30):
+                    store.write(page_id, bytes([n_slips]) * 9, 16)
+                store.commit()
+            return original(data, commit)
+
+        monkeypatch.setattr(verify, "_verify_version", slip_in)
+        report = verify_store(index)
+        assert report.problems == []
+        assert report.overtaken
+
+
+def test_a_journal_record_in_the_making_is_no_damage(index, monkeypatch):
+    from rtree_anon.errors import CorruptionError
+    from rtree_anon.storage import verify
+
+    original, n_failures = verify.scan_journal, 2
+
+    def flickering(file, header):
+        nonlocal n_failures
+        n_failures -= 1
+        if n_failures >= 0:
+            raise CorruptionError("half of it")
+        return original(file, header)
+
+    monkeypatch.setattr(verify, "scan_journal", flickering)
+    assert verify_store(index).ok
+
+
 def test_verify_without_the_right_to_register_says_so(index, monkeypatch):
     def refuse(*arguments: object) -> None:
         raise StorageError("not allowed to write here")
