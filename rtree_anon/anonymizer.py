@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
 from rtree_anon.errors import PrivacyError, UsageError
@@ -93,24 +94,18 @@ def anonymize(
     >>> releases[20].group_sizes.min() >= 20
     True
     """
-    several = not isinstance(k, int)
-    wanted = sorted(set(k)) if isinstance(k, Iterable) else [k]
-    for each in wanted:
-        _check_k(each, "k")
+    several = isinstance(k, Iterable) and not isinstance(k, str)
+    wanted = sorted({_checked_k(each, "k") for each in (k if several else [k])})  # type: ignore[union-attr]
     if not wanted:
         raise UsageError("k is an empty list; name at least one k.")
-    base = min(wanted[0], DEFAULT_BASE_K) if base_k is None else base_k
-    _check_k(base, "base_k")
+    base = min(wanted[0], DEFAULT_BASE_K) if base_k is None else _checked_k(base_k, "base_k")
     if base > wanted[0]:
         raise UsageError(
             f"base_k={base} is above k={wanted[0]}: a release cannot be finer than the tree that it is made from."
         )
     _check_model(model)
     _check_options(quality, method, threads, seed)
-    if schema is None:
-        schema = _make_schema(quasi, sensitive, keep, identity, key, weights)
-    elif quasi is not None:
-        raise UsageError("Give either a schema or the quasi-identifiers, not both.")
+    schema = _one_schema(schema, quasi, sensitive, keep, identity, key, weights)
     _check_identity(schema)
     biased = _named_axes(schema, bias)
     on_step("reading", None)
@@ -144,11 +139,8 @@ def mondrian(
     Takes the same arguments as `anonymize` and gives the same kind of release. Not compacted, a group's values are the
     region that the cuts leave, as in the original algorithm.
     """
-    _check_k(k, "k")
-    if schema is None:
-        schema = _make_schema(quasi, sensitive, keep, None, None, weights)
-    elif quasi is not None:
-        raise UsageError("Give either a schema or the quasi-identifiers, not both.")
+    k = _checked_k(k, "k")
+    schema = _one_schema(schema, quasi, sensitive, keep, None, None, weights)
     _check_identity(schema)
     table = _read(source, schema, k)
 
@@ -173,7 +165,8 @@ def _read(source: Any, schema: Schema, k: int) -> CodedTable:
     return table
 
 
-def _make_schema(
+def _one_schema(
+    schema: Schema | None,
     quasi: Quasi | None,
     sensitive: Iterable[str],
     keep: Iterable[str],
@@ -181,16 +174,32 @@ def _make_schema(
     key: str | None,
     weights: Mapping[str, float] | None,
 ) -> Schema:
-    if quasi is None:
-        raise UsageError("Name the quasi-identifiers: quasi=['age', 'zip', …].")
-    return Schema(quasi, sensitive, identity, key, keep, weights or {})
+    """The schema that was given, or one of the single arguments; never a mixture, where one would be overlooked."""
+    if schema is None:
+        if quasi is None:
+            raise UsageError("Name the quasi-identifiers: quasi=['age', 'zip', …].")
+        return Schema(quasi, sensitive, identity, key, keep, weights)
+    if not isinstance(schema, Schema):
+        raise UsageError(f"schema must be a Schema, not {schema!r}; Schema.from_toml reads one from a file.")
+    given = {"quasi": quasi, "identity": identity, "key": key, "weights": weights}
+    named = [name for name, value in given.items() if value is not None]
+    named += [name for name, value in (("sensitive", sensitive), ("keep", keep)) if tuple(value or ())]
+    if named:
+        raise UsageError(f"Give either a schema or {named[0]}, not both: the schema says it all.")
+    return schema
 
 
-def _check_k(k: object, name: str) -> None:
-    if isinstance(k, bool) or not isinstance(k, int):
-        raise UsageError(f"{name} must be a whole number, not {k!r}.")
-    if k < 1:
-        raise UsageError(f"{name}={k} is not possible; it must be 1 or more (2 or more to protect anybody).")
+def _checked_k(k: object, name: str) -> int:
+    number = _whole_number(k, name)
+    if number < 1:
+        raise UsageError(f"{name}={number} is not possible; it must be 1 or more (2 or more to protect anybody).")
+    return number
+
+
+def _whole_number(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise UsageError(f"{name} must be a whole number, not {value!r}.")
+    return int(value)
 
 
 def _check_model(model: Any) -> None:
@@ -214,9 +223,9 @@ def _check_options(quality: str, method: str, threads: int | None, seed: int) ->
     ):
         if value not in known:
             raise UsageError(f"{name}={value!r} is not known; choose one of {', '.join(known)}.")
-    if threads is not None and threads < 1:
+    if threads is not None and _whole_number(threads, "threads") < 1:
         raise UsageError(f"threads={threads} is not possible; use 1 or more, or None for all cores ({os.cpu_count()}).")
-    if not 0 <= seed < 2**63:
+    if not 0 <= _whole_number(seed, "seed") < 2**63:
         raise UsageError(f"seed={seed} is not possible; use a whole number from 0 to 2**63 - 1.")
 
 

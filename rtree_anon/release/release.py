@@ -7,7 +7,6 @@ Rows inside a group are sorted by their released columns, so that nothing is lef
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rtree_anon.errors import SchemaError, UsageError
 from rtree_anon.release.columns import GroupColumn
 from rtree_anon.release.quality import measure
+from rtree_anon.release.row_order import one_array, order_rows, pseudonyms
 
 STYLES = ("interval", "text")
 LAYOUTS = ("rows", "groups")
@@ -124,6 +123,8 @@ class Release:
         share = np.ones(self.n_groups)
         touched = np.ones(self.n_groups, np.bool_)
         for name, wanted in conditions.items():
+            if wanted is None:
+                raise UsageError(f"{name}=None is no condition; leave {name!r} out to accept every value.")
             if name not in by_name:
                 raise UsageError(f"{name!r} is not a quasi-identifier of this release ({', '.join(by_name)}).")
             meets, overlap = by_name[name].match(wanted)
@@ -199,7 +200,7 @@ class Release:
         for column in self._columns:
             generalized.update(column.columns(style))
         carried = self._carried(key, identity)
-        order = self._order(carried)
+        order = order_rows(carried, self._rows.numbers, self._sizes)
         if layout == "groups":
             yield from self._group_batches(generalized, carried, order, group_id)
         else:
@@ -213,10 +214,10 @@ class Release:
             here = pa.array(group[start : start + _BATCH_ROWS])
             columns = {name: values.take(here) for name, values in generalized.items()}
             if group_id:
-                columns[GROUP] = here
+                _add_column(columns, GROUP, here)
             rows = carried.take(pa.array(order[start : start + _BATCH_ROWS]))
             for name in carried.column_names:
-                columns[name] = _one_array(rows.column(name))
+                _add_column(columns, name, one_array(rows.column(name)))
             yield pa.RecordBatch.from_pydict(columns)
 
     def _group_batches(
@@ -227,13 +228,13 @@ class Release:
             stop = min(start + _BATCH_ROWS, self.n_groups)
             columns = {name: values.slice(start, stop - start) for name, values in generalized.items()}
             if group_id:
-                columns[GROUP] = pa.array(np.arange(start, stop, dtype=np.int32))
-            columns[COUNT] = pa.array(self._sizes[start:stop])
+                _add_column(columns, GROUP, pa.array(np.arange(start, stop, dtype=np.int32)))
+            _add_column(columns, COUNT, pa.array(self._sizes[start:stop]))
             first_row = int(ends[start] - self._sizes[start])
             offsets = pa.array(np.concatenate(([0], ends[start:stop] - first_row)).astype(np.int32))
             rows = carried.take(pa.array(order[first_row : int(ends[stop - 1])]))
             for name in carried.column_names:
-                columns[name] = pa.ListArray.from_arrays(offsets, _one_array(rows.column(name)))
+                _add_column(columns, name, pa.ListArray.from_arrays(offsets, one_array(rows.column(name))))
             yield pa.RecordBatch.from_pydict(columns)
 
     def _carried(self, key: bool, identity: bool) -> pa.Table:
@@ -247,55 +248,30 @@ class Release:
         carried = rows.payload.select(names)
         if identity and rows.identity is not None:
             place = carried.schema.get_field_index(rows.identity)
-            carried = carried.set_column(place, rows.identity, _pseudonyms(carried.column(place)))
+            carried = carried.set_column(place, rows.identity, pseudonyms(one_array(carried.column(place))))
         return carried
 
-    def _order(self, carried: pa.Table) -> NDArray[np.int64]:
-        """The input rows in the order of the release: by group, inside a group by the carried columns' values."""
-        numbers = self._rows.numbers
-        if carried.num_columns == 0:
-            return numbers
-        keys = [_ranks(carried.column(name)) for name in carried.column_names]
-        group = np.empty(len(numbers), np.int64)
-        group[numbers] = np.repeat(np.arange(self.n_groups), self._sizes)
-        order: NDArray[np.int64] = np.lexsort([*reversed(keys), group])
-        return order
-
     def _check_names(self) -> None:
-        names: list[str] = []
+        """No column may stand for another one: neither when they are released nor when a checker looks for them."""
+        taken: dict[str, str] = {}
         for column in self._columns:
-            names += [column.name, f"{column.name}_lo", f"{column.name}_hi", f"{column.name}_missing"]
-        for name in (*self._rows.sensitive, *self._rows.keep):
-            if name in names:
-                raise SchemaError(
-                    f"The column {name!r} would have the name of a generalized column; rename it before anonymizing."
-                )
+            for suffix in ("", "_lo", "_hi", "_missing"):
+                self._take_name(taken, column.name + suffix, column.name)
+        carried = (*self._rows.sensitive, *self._rows.keep, self._rows.identity, self._rows.key)
+        for name in carried:
+            if name is not None:
+                self._take_name(taken, name, name)
+
+    @staticmethod
+    def _take_name(taken: dict[str, str], name: str, owner: str) -> None:
+        if taken.setdefault(name, owner) is not owner:
+            raise SchemaError(
+                f"The column {owner!r} would share the name {name!r} with a column made from {taken[name]!r}; rename "
+                "one of them before anonymizing."
+            )
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-
-
-def _encoded(column: pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int64]]:
-    """The distinct values of a column, and for every row the position of its value; missing ones have the last."""
-    coded = column.dictionary_encode().unify_dictionaries()
-    values = coded.chunk(0).dictionary
-    indices = [chunk.indices.fill_null(len(values)).to_numpy(zero_copy_only=False) for chunk in coded.chunks]
-    return values, np.concatenate(indices).astype(np.int64)
-
-
-def _ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Numbers that sort like the column's values; missing values first."""
-    values, indices = _encoded(column)
-    rank = np.zeros(len(values) + 1, np.int64)
-    rank[np.asarray(pc.sort_indices(values))] = np.arange(1, len(values) + 1)
-    ranks: NDArray[np.int64] = rank[indices]
-    return ranks
-
-
-def _pseudonyms(column: pa.ChunkedArray) -> pa.Array:
-    """A random number for each person: a secret permutation, so that neither value nor order is left."""
-    values, indices = _encoded(column)
-    generator = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
-    numbers = np.append(generator.permutation(len(values)) + 1, 0)[indices]
-    return pa.array(numbers, mask=indices == len(values))
+def _add_column(columns: dict[str, pa.Array], name: str, values: pa.Array) -> None:
+    if name in columns:
+        raise UsageError(f"Two columns of the release would be called {name!r}; rename yours before anonymizing.")
+    columns[name] = values

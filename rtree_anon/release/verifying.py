@@ -26,9 +26,12 @@ def verify_groups(
     if int(sizes.sum()) != table.n_rows or not (np.bincount(row_numbers, minlength=table.n_rows) == 1).all():
         raise _refused("the groups do not hold every row exactly once")
     begins = np.cumsum(sizes) - sizes
+    # Whole rows at once: to fetch one column after the other by row number took four times as long.
+    rows = table.codes.take(row_numbers, axis=0)
+    lowest, highest = np.minimum.reduceat(rows, begins, axis=0), np.maximum.reduceat(rows, begins, axis=0)
     for number, axis in enumerate(grid.space.axes):
-        codes = table.codes[:, number][row_numbers]
         if axis.kind == Kind.SET:
+            codes = rows[:, number]
             bits = np.uint64(1) << np.where(codes == grid.missing, 63, codes).astype(np.uint64)
             occurring = np.bitwise_or.reduceat(bits, begins)
             masks = boxes.mask[:, grid.column_of_axis[number] - grid.gauge.n_linear]
@@ -36,7 +39,7 @@ def verify_groups(
         else:
             column = grid.column_of_axis[number]
             lo, hi = grid.codes_of(number, boxes.lo[:, column]), grid.codes_of(number, boxes.hi[:, column])
-            outside = (np.minimum.reduceat(codes, begins) < lo) | (np.maximum.reduceat(codes, begins) > hi)
+            outside = (lowest[:, number] < lo) | (highest[:, number] > hi)
         if outside.any():
             raise _refused(f"a value of {axis.name!r} lies outside its group's generalized value")
 

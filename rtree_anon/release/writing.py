@@ -20,7 +20,7 @@ import pyarrow.parquet
 import rtree_anon
 from rtree_anon.checking import check
 from rtree_anon.errors import PrivacyError, UsageError
-from rtree_anon.release.columns import quoted
+from rtree_anon.release.texts import quoted
 from rtree_anon.storage.publish import Publication, publish_file
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def write_releases(
 ) -> dict[str, Any]:
     """Write releases to a new directory, as k5.parquet, k10.parquet, …, with a manifest; returns the manifest.
 
-    `on_step` is called with "writing" and the k before each file.
+    `on_step` is called with "writing" and the k before each file, and with "publishing" at the end.
     """
     if file_format not in FORMATS:
         raise UsageError(f"The format {file_format!r} is not known; choose one of {', '.join(FORMATS)}.")
@@ -74,6 +74,7 @@ def write_releases(
             name = f"k{k}.{file_format}"
             _write_checked(release, publication.path(name), file_format, style, layout, extra)
             facts[name] = describe(release)
+        on_step("publishing", None)
         return publication.finish({"made_by": f"rtree-anon {rtree_anon.__version__}", "releases": facts})
 
 
@@ -131,7 +132,7 @@ def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_list(column.type):
-            texts = quoted(column.flatten().cast(pa.string()).fill_null(""))
+            texts = quoted(column.flatten().cast(pa.string())).fill_null("")  # missing: nothing; empty text: ""
             column = pc.binary_join(pa.ListArray.from_arrays(column.offsets, texts), ",")
         columns[name] = column
     return pa.RecordBatch.from_pydict(columns)
