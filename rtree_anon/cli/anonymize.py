@@ -17,7 +17,7 @@ from rtree_anon.cli import options
 from rtree_anon.errors import UsageError
 
 if TYPE_CHECKING:
-    from rtree_anon.schema import Schema
+    from rtree_anon.schema import Attribute, Schema
 
 _WORDS = {
     "reading": "reading",
@@ -51,6 +51,13 @@ _WORDS = {
     "--weight", "weights", callback=options.assignments, multiple=True, metavar="NAME=NUMBER", help="Importance: zip=2."
 )
 @click.option(
+    "--categorical",
+    callback=options.names,
+    multiple=True,
+    metavar="NAMES",
+    help="Quasi-identifiers whose values are names, though they may look like numbers.",
+)
+@click.option(
     "--hierarchy",
     "hierarchies",
     callback=options.assignments,
@@ -82,6 +89,7 @@ def command(
     layout: str,
     no_compact: bool,
     weights: dict[str, str],
+    categorical: list[str],
     hierarchies: dict[str, str],
     schema_path: Path | None,
     as_json: bool,
@@ -97,7 +105,7 @@ def command(
       rtree-anon anonymize people.csv -q age,zip,sex -s disease -k 5,10,50 -o out/
     """
     options.require_new_directory(output)
-    schema = make_schema(schema_path, quasi, sensitive, keep, weights, hierarchies)
+    schema = make_schema(schema_path, quasi, sensitive, keep, weights, categorical, hierarchies)
     facts = anonymize_files(files, schema, k, output, file_format, style, layout, compact=not no_compact, **settings)
     if as_json:
         options.print_json(facts)
@@ -176,6 +184,7 @@ def make_schema(
     sensitive: Sequence[str],
     keep: Sequence[str] = (),
     weights: Mapping[str, str] | None = None,
+    categorical: Sequence[str] = (),
     hierarchies: Mapping[str, str] | None = None,
 ) -> Schema:
     """The schema that a call describes, in a file or with options."""
@@ -184,19 +193,21 @@ def make_schema(
 
     weights, hierarchies = weights or {}, hierarchies or {}
     if path is not None:
-        if quasi or sensitive or keep or weights or hierarchies:
-            raise UsageError("Give either --schema or -q, -s, --keep, --weight and --hierarchy, not both.")
+        if quasi or sensitive or keep or weights or categorical or hierarchies:
+            raise UsageError(
+                "Give either --schema or -q, -s, --keep, --weight, --categorical and --hierarchy, not both."
+            )
         return Schema.from_toml(path)
     if not quasi:
         raise UsageError("Name the quasi-identifiers, as in -q age,zip,sex, or give a --schema.")
-    for name in hierarchies:
-        if name not in quasi:
-            raise UsageError(f"--hierarchy names {name!r}, which is not a quasi-identifier ({', '.join(quasi)}).")
+    attributes: dict[str, Attribute | str] = {name: name for name in quasi}
+    for name in (*categorical, *hierarchies):
+        if name not in attributes:
+            raise UsageError(f"{name!r} is given as a category, but is not a quasi-identifier ({', '.join(quasi)}).")
+        hierarchy = Hierarchy.from_csv(hierarchies[name]) if name in hierarchies else None
+        attributes[name] = Categorical(name, hierarchy=hierarchy)
     return Schema(
-        [
-            Categorical(name, hierarchy=Hierarchy.from_csv(hierarchies[name])) if name in hierarchies else name
-            for name in quasi
-        ],
+        [attributes[name] for name in quasi],
         sensitive,
         keep=keep,
         weights={name: _number(name, weight) for name, weight in weights.items()},
