@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from click.testing import CliRunner
 
 from bench.lattice import ablation, by_size, landsend
 from rtree_anon.checking import check
+from rtree_anon.cli.lattice import command
+from rtree_anon.errors import AnonError
 from tests.lattice.paper_tables import FIGURE_4, FIGURE_8, RACE_AND_ZIP, TABLE_3
 
 
@@ -27,9 +29,21 @@ def people(tmp_path: Path) -> Path:
     return tmp_path / "people.csv"
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rtree_anon.cli", "lattice", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@dataclass(frozen=True)
+class Done:
+    """What a run of the command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str | Path) -> Done:
+    """Run the command in this process, which has compiled the kernels; errors become codes as `main` makes them."""
+    result = CliRunner().invoke(command, list(map(str, arguments)))
+    if isinstance(result.exception, AnonError):
+        return Done(result.exception.exit_code, result.stdout, str(result.exception))
+    return Done(result.exit_code, result.stdout, result.stderr)
 
 
 def test_finds_minimal_generalizations_and_writes_the_release(people: Path) -> None:
