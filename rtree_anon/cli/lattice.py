@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rtree_anon.cli.options import (
+    assignments,
+    json_option,
+    keep_option,
+    print_json,
+    quasi_option,
+    sensitive_option,
+    step_progress,
+)
 from rtree_anon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,21 +27,15 @@ ALGORITHMS = ("incognito", "samarati", "bottom-up", "exhaustive", "datafly", "lo
 MAX_SHOWN = 20
 
 
-def _names(ctx: click.Context, param: click.Parameter, value: str) -> list[str]:
-    """Names separated by commas."""
-    return [name.strip() for name in value.split(",") if name.strip()]
-
-
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int | tuple[int, int]]:
     """NAME=LEVEL or NAME=LOW..HIGH."""
     limits: dict[str, int | tuple[int, int]] = {}
-    for value in values:
-        name, _, levels = value.rpartition("=")
+    for name, levels in assignments(ctx, param, values).items():
         low, dots, high = levels.partition("..")
         try:
             limits[name] = (int(low), int(high)) if dots else int(low)
         except ValueError:
-            raise click.BadParameter(f"{value!r} is not of the form sex=0 or age=1..3.", ctx, param) from None
+            raise click.BadParameter(f"'{name}={levels}' is not of the form sex=0 or age=1..3.", ctx, param) from None
     return limits
 
 
@@ -45,13 +47,9 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Directory of hierarchy files in ARX's layout: age.csv or any_name_age.csv for the column age.",
 )
-@click.option(
-    "-q",
-    "--quasi",
-    callback=_names,
-    default="",
-    metavar="NAMES",
-    help="Quasi-identifiers; those without a file get an automatic hierarchy. Default: all columns with a file.",
+@quasi_option(
+    "Quasi-identifiers; those without a file get an automatic hierarchy. Default: all columns with a file.",
+    required=False,
 )
 @click.option("-k", "k", type=click.IntRange(min=1), required=True, help="Rows per group; people with --identity.")
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="incognito", show_default=True)
@@ -64,8 +62,8 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 )
 @click.option("--matrix", is_flag=True, help="Let samarati decide by distance vectors (small tables).")
 @click.option("--max-suppressed", type=click.IntRange(min=0), default=0, show_default=True, help="Rows left out.")
-@click.option("-s", "--sensitive", callback=_names, default="", metavar="NAMES", help="Sensitive columns to carry.")
-@click.option("--keep", callback=_names, default="", metavar="NAMES", help="Further columns to carry.")
+@sensitive_option()
+@keep_option()
 @click.option("--identity", help="The column that says whose row it is.")
 @click.option("--l", "distinct_l", type=click.IntRange(min=1), help="Distinct values of each sensitive column.")
 @click.option(
@@ -80,7 +78,7 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the release: a .csv or .parquet file.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the lattice: a .svg or .png file.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option()
 def command(file: Path, **options: Any) -> None:
     """Generalize whole columns by hierarchies, and show which generalizations are anonymous.
 
@@ -106,7 +104,9 @@ def command(file: Path, **options: Any) -> None:
     if options["algorithm"] == "local":
         _release_locally(file, hierarchies, shared, options)
         return
-    result = _search(file, hierarchies, shared, options)
+    with step_progress() as say:
+        say("searching the lattice")
+        result = _search(file, hierarchies, shared, options)
     chosen = result.choose(options["policy"]) if result.minimal else None
     if options["picture"] is not None:
         from rtree_anon.lattice.picture import draw, write_picture
@@ -115,7 +115,7 @@ def command(file: Path, **options: Any) -> None:
     release = result.release(chosen) if chosen is not None else None
     facts = _facts(result, chosen, release, options["policy"])
     _write(release, options["output"])
-    click.echo(json.dumps(facts) if options["as_json"] else _as_text(facts))
+    _print(facts, as_json=options["as_json"])
     if chosen is None:
         sys.exit(1)
 
@@ -142,7 +142,7 @@ def _release_locally(file: Path, hierarchies: dict[str, Any], shared: dict[str, 
     release = lattice.local_recoding(file, hierarchies, **shared)
     facts = {"algorithm": "local-recoding", "model": release.facts.model, "release": _release_facts(release)}
     _write(release, options["output"])
-    click.echo(json.dumps(facts) if options["as_json"] else _as_text(facts))
+    _print(facts, as_json=options["as_json"])
 
 
 def _hierarchies(file: Path, directory: Path | None, quasi: list[str]) -> dict[str, Any]:
@@ -210,6 +210,13 @@ def _release_facts(release: LatticeRelease) -> dict[str, Any]:
 def _write(release: LatticeRelease | None, output: Path | None) -> None:
     if release is not None and output is not None:
         release.write(output)
+
+
+def _print(facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(_as_text(facts))
 
 
 def _as_text(facts: dict[str, Any]) -> str:
