@@ -25,6 +25,7 @@ _COMMANDS = {
     "check": "check",
     "generate": "generate",
     "inspect": "inspect",
+    "lattice": "lattice",
     "verify": "verify",
 }
 
