@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.kernels import gauge as g
-from rtree_anon.kernels.cutting import CutRecord
-from rtree_anon.kernels.mondrian import grow_mondrian
-from rtree_anon.space import Kind
-from rtree_anon.tree.grid import make_grid
+from rtree_anon.space import Axis, Kind, Space
+from rtree_anon.tree.build import build_mondrian
 from tests import naive
-from tests.tables import Table, make_table, tables
+from tests.tables import Table, tables
 
 
 def mondrian_width(table: Table, a: int, rows: list[naive.Row]) -> float:
@@ -31,17 +29,11 @@ def mondrian_width(table: Table, a: int, rows: list[naive.Row]) -> float:
 @settings(max_examples=150, deadline=None)
 @given(tables(max_rows=80), st.integers(1, 8))
 def test_mondrian_follows_its_rule_at_every_node(table: Table, k: int) -> None:
-    grid, rows = make_grid(table.codes, table.space)
-    n = len(rows)
-    record = CutRecord(
-        np.full(n + 1, -1, np.int32), np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64)
-    )
-    grow_mondrian(rows, 0, n, 0, k, grid.gauge, record)
-    assert sorted(rows[:, -1].tolist()) == list(range(n))
-    ordered = [table.rows[i] for i in rows[:, -1]]
-    cuts = np.flatnonzero(record.depth >= 0)
-    starts = [0, *cuts.tolist(), n]
-    root = naive.tree_of_depths(record.depth[cuts].tolist())
+    tree = build_mondrian(table.codes, table.space, k)
+    n, starts = len(table.rows), tree.starts.tolist()
+    assert sorted(tree.rows[:, -1].tolist()) == list(range(n))
+    ordered = [table.rows[i] for i in tree.rows[:, -1]]
+    root = naive.tree_of_depths(tree.depth.tolist())
 
     def rows_below(node: naive.Node | int) -> list[naive.Row]:
         leaves = naive.leaves_of(node)
@@ -55,15 +47,15 @@ def test_mondrian_follows_its_rule_at_every_node(table: Table, k: int) -> None:
 
     for node in naive.inner_nodes(root):
         members, left, right = rows_below(node), rows_below(node.left), rows_below(node.right)
-        column = int(record.axis[cuts[node.number]])
-        a = grid.axis_of_column[column]
+        column = int(tree.axis[node.number])
+        a = tree.grid.axis_of_column[column]
         axes = valid_axes(members)
         assert axes[a] == pytest.approx(max(axes.values()), rel=1e-9)
         assert {row[a] for row in left}.isdisjoint({row[a] for row in right})
         evenness = abs(len(left) - len(right))
         expected = naive.median_cut(table.space, a, members, table.missing)
         assert evenness == abs(expected[0] - expected[1])
-        if grid.gauge.kind[column] != g.MASK:
+        if tree.grid.gauge.kind[column] != g.MASK:
             assert max(row[a] for row in left) < min(row[a] for row in right)
     for leaf in range(len(starts) - 1):
         members = ordered[starts[leaf] : starts[leaf + 1]]
@@ -73,14 +65,8 @@ def test_mondrian_follows_its_rule_at_every_node(table: Table, k: int) -> None:
 
 def test_many_equal_values_do_not_slow_the_median_down() -> None:
     """Quickselect on 300,000 rows, sorted and all but equal: a quadratic one would not finish."""
-    table = make_table(1, 10, ["linear"])
     codes = np.zeros((300_000, 1), np.int32)
     codes[-3:] = 1
-    grid, rows = make_grid(codes, table.space)
-    n = len(rows)
-    record = CutRecord(
-        np.full(n + 1, -1, np.int32), np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64)
-    )
-    grow_mondrian(rows, 0, n, 0, 2, grid.gauge, record)
-    assert np.flatnonzero(record.depth >= 0).tolist() == [n - 3]
-    assert sorted(rows[:3, 0].tolist() + rows[-4:, 0].tolist()) == [0, 0, 0, 0, 1, 1, 1]
+    tree = build_mondrian(codes, Space((Axis("x", Kind.LINEAR, 0, 1),)), 2)
+    assert tree.sizes.tolist() == [299_997, 3]
+    assert set(tree.rows[-3:, -1].tolist()) == {299_997, 299_998, 299_999}

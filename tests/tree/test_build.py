@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rtree_anon.errors import UsageError
 from rtree_anon.kernels import gauge as g
+from rtree_anon.kernels.boxes import widths_of_boxes
 from rtree_anon.space import Axis, Kind, Space
 from rtree_anon.tree import QUALITIES, LeafTree, build_tree
 from tests import naive
@@ -223,17 +224,30 @@ def test_a_preferred_axis_is_cut_first_even_where_samples_miss_it(quality: str) 
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_weights_bias_the_splits(quality: str) -> None:
     """The heavier an axis, the narrower it is released."""
-    table = make_table(3, 4000, ["limits", "limits"])
-    rng = np.random.default_rng(0)
-    table = Table(rng.integers(0, 10_000, (4000, 2), dtype=np.int32), table.space)
+    codes = np.random.default_rng(0).integers(0, 10_000, (4000, 2), dtype=np.int32)
     spreads = []
     for weight in (0.1, 1.0, 10.0):
         axes = (Axis("x", Kind.LINEAR, 0, 9999, weight=weight), Axis("y", Kind.LINEAR, 0, 9999))
-        tree = build_tree(table.codes, Space(axes), 5, quality=quality)
+        tree = build_tree(codes, Space(axes), 5, quality=quality)
         column = tree.grid.column_of_axis[0]
         spreads.append(float((tree.boxes.hi[:, column].astype(float) - tree.boxes.lo[:, column]).mean()))
     assert spreads[0] > 2 * spreads[1]
     assert spreads[1] > 2 * spreads[2]
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (1.0, 1.0, 10.0), (0.01, 1.0, 5.0)])
+def test_a_better_grade_has_the_lower_certainty_penalty(weights: tuple[float, ...]) -> None:
+    """Also where weights differ much: a look-ahead that took them for fewer axes doubled the penalty of `best`."""
+    codes = np.random.default_rng(0).integers(0, 10_000, (6000, 3), dtype=np.int32)
+    axes = tuple(Axis(str(a), Kind.LINEAR, 0, 9999, weight=weight) for a, weight in enumerate(weights))
+    penalties = []
+    for quality in QUALITIES:
+        tree = build_tree(codes, Space(axes), 5, quality=quality)
+        widths = np.empty(tree.n_leaves)
+        widths_of_boxes(tree.grid.gauge, tree.boxes.lo, tree.boxes.hi, tree.boxes.mask, widths)
+        penalties.append(float(widths @ tree.sizes) / len(codes))
+    fast, balanced, best = penalties
+    assert best < balanced < fast
 
 
 @pytest.mark.parametrize("quality", QUALITIES)
