@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rtree_anon.kernels.forecast import MAX_BINS, draw_sample, forecast_cut, median_cut
 from rtree_anon.kernels.gauge import MASK
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.search import divide_members, is_left, members_width, search_cut
+from rtree_anon.kernels.search import cut_near, divide_members, is_left, measure_axes, members_width, search_cut
 
 _ROWS_PER_SAMPLED = 8  # larger nodes afford larger samples: they are few
 MAX_SAMPLE_FACTOR = 8
@@ -42,7 +42,7 @@ class Effort(NamedTuple):
     """How hard to look for good cuts. All sizes are numbers of rows."""
 
     exact_rows: int  # nodes up to this size are searched exactly
-    n_candidates: int  # axes that are priced in an exact search
+    n_candidates: int  # axes that are priced in an exact search; 0: the widest one is cut in the middle, unpriced
     probe_nodes: int  # nodes up to this size are searched exactly on a probe of their rows; larger ones by forecast
     probe_rows: int  # rows of a probe; 0: no search, the widest axis of a few rows is cut at its median
     sample_rows: int  # sample for a forecast; up to MAX_SAMPLE_FACTOR times as many for the largest nodes
@@ -106,8 +106,11 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
     threshold = np.int32(0)
     left_set = np.uint64(0)
     if m <= effort.exact_rows:
-        axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, found, block, members)
-        if axis >= 0:
+        if effort.n_candidates == 0:
+            axis = _even_cut(rows, start, m, k, gauge, preferred, found, block, members)
+        else:
+            axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, found, block, members)
+        if axis >= 0:  # otherwise only values too close for a width are left to cut: see _sure_cut below
             threshold = found.threshold[axis]
             left_set = found.left_set[axis]
     else:
@@ -125,7 +128,9 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
         if axis >= 0:
             threshold = work.threshold[0]
             left_set = work.left_set[0]
-    if axis >= 0 and not preferred[axis] and preferred.any():  # a sample can miss the only cut of a preferred axis
+    if (
+        m > effort.exact_rows and axis >= 0 and not preferred[axis] and preferred.any()
+    ):  # a sample can miss the only cut of a preferred axis
         sure_axis, sure_threshold, sure_set = _sure_cut(rows, start, m, k, gauge, preferred, True)
         if sure_axis >= 0:
             axis, threshold, left_set = sure_axis, sure_threshold, sure_set
@@ -160,6 +165,31 @@ def _probe_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, f
         work.threshold[0] = found.threshold[axis]
         work.left_set[0] = found.left_set[axis]
     return axis
+
+
+@kernel
+def _even_cut(rows, start, m, k, gauge, preferred, found, block, members):
+    """The widest axis that can be cut, cut near the middle, with a multiple of k rows on the left; -1: none can."""
+    d = gauge.kind.shape[0]
+    for i in range(m):
+        for a in range(d):
+            block[a, i] = rows[start + i, a]
+        members[0, i] = i
+    measure_axes(block, members[0], np.int64(0), m, gauge, found.width)
+    middle = max((m // k) // 2, 1) * k
+    for favourite in (True, False):
+        for _ in range(d):
+            axis = np.int64(-1)
+            for a in range(d):
+                wider = found.width[a] > (0.0 if axis < 0 else found.width[axis])
+                if preferred[a] == favourite and wider:
+                    axis = np.int64(a)
+            if axis < 0:
+                break
+            if cut_near(block, members[0], np.int64(0), m, gauge, axis, k, middle, found):
+                return axis
+            found.width[axis] = 0.0  # not to be tried again
+    return np.int64(-1)
 
 
 @kernel
@@ -226,11 +256,11 @@ def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, found
         if m >= 2 * k:
             axis = search_cut(block, members, start, m, gauge, preferred, effort.n_candidates, k, worth[0], found)
         if axis < 0:
-            loss += m * members_width(block, members, start, m, gauge)
+            loss += m * members_width(block, members, start, m, gauge, found.width)
         elif m < 3 * k:  # two leaves: the price of the cut is their loss (g is 1 below k, and nearly so below 2k)
             left = divide_members(block, members, start, m, gauge, axis, found)
-            loss += left * members_width(block, members, start, left, gauge)
-            loss += (m - left) * members_width(block, members, start + left, m - left, gauge)
+            loss += left * members_width(block, members, start, left, gauge, found.width)
+            loss += (m - left) * members_width(block, members, start + left, m - left, gauge, found.width)
         else:
             left = divide_members(block, members, start, m, gauge, axis, found)
             if left < m - left:

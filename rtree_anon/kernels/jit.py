@@ -90,7 +90,7 @@ class _CompileNotice(event.Listener):
 
     def on_start(self, event: Any) -> None:
         dispatcher = event.data.get("dispatcher") if isinstance(event.data, dict) else None
-        module = getattr(getattr(dispatcher, "py_func", None), "__module__", "")
+        module = getattr(getattr(dispatcher, "py_func", None), "__module__", None) or ""  # None: made by exec
         if self.said or not module.startswith("rtree_anon."):
             return
         self.said = True

@@ -46,10 +46,10 @@ class Finding(NamedTuple):
     threshold: NDArray[np.int32]  # the first code of the right side (not on MASK axes)
     left_set: NDArray[np.uint64]  # the categories of the left side (MASK axes)
     keys: NDArray[np.int64]
-    order: NDArray[np.int32]
+    order: NDArray[np.uint32]
     left: NDArray[np.float64]
     right: NDArray[np.float64]
-    points: NDArray[np.float32]  # (rows, axes rounded up to whole LANES): see _load_points
+    points: NDArray[np.float32]  # (rows, sweeps, LANES): see _load_points
     count: NDArray[np.int32]  # [64] rows per category
     ranked: NDArray[np.int32]  # [64] categories by frequency
 
@@ -62,10 +62,10 @@ def finding(n_axes: int, n_rows: int) -> Finding:
         np.empty(n_axes, np.int32),
         np.empty(n_axes, np.uint64),
         np.empty(n_rows, np.int64),
-        np.empty(n_rows, np.int32),
+        np.empty(n_rows, np.uint32),
         np.empty(n_rows),
         np.empty(n_rows),
-        np.zeros((n_rows, -(-n_axes // LANES) * LANES), np.float32),
+        np.zeros((n_rows, -(-n_axes // LANES), LANES), np.float32),
         np.zeros(64, np.int32),
         np.empty(64, np.int32),
     )
@@ -86,7 +86,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     d = gauge.kind.shape[0]
     for a in range(d):
         found.cost[a] = np.inf
-        found.width[a] = _axis_width(block, members, start, m, gauge, a)
+    measure_axes(block, members, start, m, gauge, found.width)
     n_sweeps = _load_points(block, members, start, m, gauge, found)
     best = np.int64(-1)
     for favourite in (True, False):
@@ -142,29 +142,39 @@ def is_left(gauge, axis, code, threshold, left_set):
 
 
 @kernel
-def members_width(block, members, start, m, gauge):
-    """Width of the tight box around the members."""
+def members_width(block, members, start, m, gauge, widths):
+    """Width of the tight box around the members; `widths` is scratch space for one number per axis."""
+    measure_axes(block, members, start, m, gauge, widths)
     width = 0.0
-    for a in range(gauge.kind.shape[0]):
-        width += _axis_width(block, members, start, m, gauge, a)
+    for a in range(widths.shape[0]):
+        width += widths[a]
     return width
 
 
 @kernel
-def _axis_width(block, members, start, m, gauge, a):
-    column = block[a]
-    if gauge.kind[a] == MASK:
+def measure_axes(block, members, start, m, gauge, widths):
+    """The width of the members' box on every axis. One call for all: a call costs as much as the work on a few rows."""
+    for a in range(gauge.n_linear):
+        lo = block[a, members[start]]
+        hi = lo
+        for i in range(start + 1, start + m):
+            code = block[a, members[i]]
+            lo = min(lo, code)
+            hi = max(hi, code)
+        widths[a] = (np.int64(hi) - np.int64(lo)) * gauge.scale[a]
+    for a in range(gauge.n_linear, gauge.n_masked):
         mask = np.uint64(0)
         for i in range(start, start + m):
-            mask |= np.uint64(1) << np.uint64(column[members[i]])
-        return mask_width(gauge, a, mask)
-    lo = column[members[start]]
-    hi = lo
-    for i in range(start + 1, start + m):
-        code = column[members[i]]
-        lo = min(lo, code)
-        hi = max(hi, code)
-    return range_width(gauge, a, lo, hi)
+            mask |= np.uint64(1) << np.uint64(block[a, members[i]])
+        widths[a] = mask_width(gauge, a, mask)
+    for a in range(gauge.n_masked, gauge.kind.shape[0]):
+        lo = block[a, members[start]]
+        hi = lo
+        for i in range(start + 1, start + m):
+            code = block[a, members[i]]
+            lo = min(lo, code)
+            hi = max(hi, code)
+        widths[a] = range_width(gauge, a, lo, hi)
 
 
 @kernel
@@ -188,14 +198,33 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, found
     if at < 0:
         return
     found.cost[axis] = best
+    _keep_cut(masked, axis, at, n_ranked, found)
+
+
+@kernel
+def cut_near(block, members, start, m, gauge, axis, k, middle, found):
+    """Cut one axis as near as possible to `middle` rows on the left, unpriced; False where it cannot be cut."""
+    masked = gauge.kind[axis] == MASK
+    n_ranked = _sort_members(block, members, start, m, masked, axis, found)
+    for off in range(m):
+        for at in (middle - off, middle + off):
+            if k <= at <= m - k and found.keys[at] != found.keys[at - 1]:
+                _keep_cut(masked, axis, at, n_ranked, found)
+                return True
+    return False
+
+
+@kernel
+def _keep_cut(masked, axis, at, n_ranked, found):
+    """Leave the cut between the sorted members at - 1 and at in `found`."""
     if masked:
         left_set = np.uint64(0)
         for r in range(n_ranked):
-            if r < keys[at]:
+            if r < found.keys[at]:
                 left_set |= np.uint64(1) << np.uint64(found.ranked[r])
         found.left_set[axis] = left_set
     else:
-        found.threshold[axis] = np.int32(keys[at])
+        found.threshold[axis] = np.int32(found.keys[at])
 
 
 @kernel
@@ -250,34 +279,33 @@ def _sort_members(block, members, start, m, masked, axis, found):
     else:
         keys[:m].sort()
     for i in range(m):
-        found.order[i] = np.int32(keys[i] & _INDEX_MASK)
+        found.order[i] = np.uint32(keys[i] & _INDEX_MASK)
         keys[i] >>= INDEX_BITS
     return n_ranked
 
 
 @kernel
 def _load_points(block, members, start, m, gauge, found):
-    """Put the members' LINEAR coordinates, in units of width, side by side in found.points; return the number of sweeps.
+    """Put the members' LINEAR coordinates, in units of width, side by side in found.points; return how many sweeps.
 
-    Axes of width 0 are left out; the lanes that remain are 0. Coordinates are relative to the first member, so that float32
-    is exact enough to compare prices.
+    Axes of width 0 are left out; the lanes that remain are 0. Coordinates are relative to the first member, so that
+    float32 is exact enough to compare prices.
     """
     lane = 0
     points = found.points
     for a in range(gauge.n_linear):
         if found.width[a] == 0.0:
             continue
-        column = block[a]
         scale = gauge.scale[a]
-        origin = np.int64(column[members[start]])
+        origin = np.int64(block[a, members[start]])
         for i in range(start, start + m):
             member = members[i]
-            points[member, lane] = np.float32((np.int64(column[member]) - origin) * scale)
+            points[member, lane // LANES, lane % LANES] = np.float32((np.int64(block[a, member]) - origin) * scale)
         lane += 1
     n_sweeps = (lane + LANES - 1) // LANES
     for rest in range(lane, n_sweeps * LANES):
         for i in range(start, start + m):
-            points[members[i], rest] = np.float32(0.0)
+            points[members[i], n_sweeps - 1, rest % LANES] = np.float32(0.0)
     return np.int64(n_sweeps)
 
 
@@ -292,8 +320,8 @@ def _grow_boxes(block, m, k, gauge, n_sweeps, found):
         left[i] = 0.0
         right[i] = 0.0
     for sweep in range(n_sweeps):
-        _sweep_lanes(found.points, order, np.int64(0), m - k, np.int64(1), sweep * LANES, left)
-        _sweep_lanes(found.points, order, m - 1, k - 1, np.int64(-1), sweep * LANES, right)
+        _sweep_lanes(found.points, order, np.int64(0), m - k, np.int64(1), sweep, left)
+        _sweep_lanes(found.points, order, m - 1, k - 1, np.int64(-1), sweep, right)
     for a in range(gauge.n_linear, gauge.kind.shape[0]):
         if found.width[a] == 0.0:
             continue
@@ -302,21 +330,21 @@ def _grow_boxes(block, m, k, gauge, n_sweeps, found):
 
 
 @kernel
-def _sweep_lanes(points, order, begin, end, step, lane, widths):
+def _sweep_lanes(points, order, begin, end, step, sweep, widths):
     """Add to widths[i] the width, on LANES axes, of the box around order[begin], ..., order[i]."""
-    first = points[order[begin]]
-    lo0 = hi0 = first[lane]
-    lo1 = hi1 = first[lane + 1]
-    lo2 = hi2 = first[lane + 2]
-    lo3 = hi3 = first[lane + 3]
-    lo4 = hi4 = first[lane + 4]
-    lo5 = hi5 = first[lane + 5]
-    lo6 = hi6 = first[lane + 6]
-    lo7 = hi7 = first[lane + 7]
+    at = order[begin]
+    lo0 = hi0 = points[at, sweep, 0]
+    lo1 = hi1 = points[at, sweep, 1]
+    lo2 = hi2 = points[at, sweep, 2]
+    lo3 = hi3 = points[at, sweep, 3]
+    lo4 = hi4 = points[at, sweep, 4]
+    lo5 = hi5 = points[at, sweep, 5]
+    lo6 = hi6 = points[at, sweep, 6]
+    lo7 = hi7 = points[at, sweep, 7]
     for i in range(begin + step, end, step):
-        point = points[order[i]]
-        x0, x1, x2, x3 = point[lane], point[lane + 1], point[lane + 2], point[lane + 3]
-        x4, x5, x6, x7 = point[lane + 4], point[lane + 5], point[lane + 6], point[lane + 7]
+        at = order[i]
+        x0, x1, x2, x3 = points[at, sweep, 0], points[at, sweep, 1], points[at, sweep, 2], points[at, sweep, 3]
+        x4, x5, x6, x7 = points[at, sweep, 4], points[at, sweep, 5], points[at, sweep, 6], points[at, sweep, 7]
         lo0 = x0 if x0 < lo0 else lo0
         hi0 = x0 if x0 > hi0 else hi0
         lo1 = x1 if x1 < lo1 else lo1

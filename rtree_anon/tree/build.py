@@ -211,7 +211,7 @@ def _cut_all(
             forecast(d, effort.sample_rows * MAX_SAMPLE_FACTOR),
             finding(d, small),
             np.empty((d, small), np.int32),
-            np.empty((2, small), np.int32),
+            np.empty((2, small), np.uint32),
             record,
         )
         return int(result or 0)

@@ -17,7 +17,7 @@ def effort_for(quality: str, k: int, n_axes: int) -> Effort:
     # Weights do not matter: the best boxes are narrower on heavy axes by a factor that is the same at every size.
     growth = -0.9 / max(n_axes, 1)
     if quality == "fast":
-        return Effort(8 * k, 1, 2**62, 0, 32, 0, 0, 0, growth)
+        return Effort(8 * k, 0, 2**62, 0, 32, 0, 0, 0, growth)
     if quality == "balanced":
         return Effort(max(8 * k, 96), 3, 4096, 64, 256, 8, 0, 0, growth)
     if quality == "best":

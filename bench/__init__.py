@@ -1,0 +1,1 @@
+"""Benchmarks: one file per question, seeded workloads, raw results as JSON in bench/results/."""
