@@ -115,7 +115,7 @@ def _bound(value: Any, data_type: pa.DataType, *, up: bool) -> Any:
         return _rounded(_microseconds(value, data_type), _PER_SECOND[data_type.unit], up)
     if pa.types.is_temporal(data_type):
         if isinstance(value, str):
-            return _as_numbers(pa.array([value]).cast(data_type))[0].item()
+            value = (datetime.time if pa.types.is_time(data_type) else datetime.date).fromisoformat(value)
         if isinstance(value, datetime.datetime) or value is None:
             raise TypeError("a point in time is no date or time of day")
         return _as_numbers(pa.array([value], data_type))[0].item()
@@ -125,14 +125,14 @@ def _bound(value: Any, data_type: pa.DataType, *, up: bool) -> Any:
     if pa.types.is_floating(data_type):
         with np.errstate(over="ignore"):  # to the nearest of the column's own floats: 0.1 finds the float32 0.1
             return float(np.dtype(f"float{data_type.bit_width}").type(_as_float(number)))
-    if math.isinf(number):
-        return number if pa.types.is_integer(data_type) else _LARGEST_DECIMAL.copy_sign(Decimal(float(number)))
     if pa.types.is_integer(data_type):
+        if math.isinf(number):
+            return number
         return math.ceil(number) if up else math.floor(number)
     exact = Decimal(str(number)) if isinstance(number, float | np.floating) else Decimal(number)
-    places = Decimal(1).scaleb(-data_type.scale)
-    exact = min(max(exact, -_LARGEST_DECIMAL.scaleb(-data_type.scale)), _LARGEST_DECIMAL.scaleb(-data_type.scale))
-    return exact.quantize(places, ROUND_CEILING if up else ROUND_FLOOR, _DIGITS)
+    largest = _LARGEST_DECIMAL.scaleb(-data_type.scale)  # beyond every value, and still a decimal256
+    exact = min(max(exact, -largest), largest)
+    return exact.quantize(Decimal(1).scaleb(-data_type.scale), ROUND_CEILING if up else ROUND_FLOOR, _DIGITS)
 
 
 def _microseconds(value: Any, data_type: pa.DataType) -> int:

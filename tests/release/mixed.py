@@ -1,4 +1,4 @@
-"""Random Arrow tables that mix every kind of quasi-identifier, and an independent reading of what was released for them.
+"""Random Arrow tables that mix every kind of quasi-identifier, and an independent reading of their releases.
 
 Nothing here knows codes, boxes or trees: a row is inside its group's released value if its original Arrow value is.
 """
@@ -18,7 +18,20 @@ from hypothesis import strategies as st
 import rtree_anon as ra
 
 WEIRD = ["a,b", "{x}", '"q"', "", " lead", "é", "-", "[a-b]", "*", "plain", "{", '"']
-NUMBERS = ("int", "small", "limits", "wide", "float", "float32", "tenths", "decimal", "date", "moment", "domain", "constant")
+NUMBERS = (
+    "int",
+    "small",
+    "limits",
+    "wide",
+    "float",
+    "float32",
+    "tenths",
+    "decimal",
+    "date",
+    "moment",
+    "domain",
+    "constant",
+)
 SETS = ("bool", "few", "weird", "many", "whole")
 FLAVOURS = (*NUMBERS, *SETS, "tree", "absent", "absent text", "absent flag")
 
