@@ -71,7 +71,7 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 )
 @click.option(
     "--policy",
-    type=click.Choice(["absolute", "relative", "distribution", "suppression"]),
+    type=click.Choice(["absolute", "relative", "distribution", "suppression", "certainty"]),
     default="absolute",
     show_default=True,
     help="Which minimal generalization to prefer.",

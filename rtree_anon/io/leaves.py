@@ -26,6 +26,7 @@ from rtree_anon.io.carried import CarriedColumns
 from rtree_anon.io.cells import Origin
 from rtree_anon.io.sources import Source
 from rtree_anon.io.spool import CodeSpool
+from rtree_anon.io.text_types import Purpose, TextColumn
 from rtree_anon.io.types import decoded, is_text
 
 MISSING_LABEL = ""  # never shown: a release tells missing values apart by their own column
@@ -38,6 +39,7 @@ class LeafTable:
     names: tuple[str, ...]
     hierarchies: tuple[BoundHierarchy, ...]  # with the leaf of missing values where there are any
     has_missing: tuple[bool, ...]
+    value_types: tuple[pa.DataType, ...]  # what the leaves' texts stand for
     extra_names: tuple[str, ...]
     extra_sizes: tuple[int, ...]  # distinct values of each extra column
     n_rows: int
@@ -86,6 +88,7 @@ def read_leaves(
         names=tuple(hierarchies),
         hierarchies=tuple(bound),
         has_missing=tuple(dictionary.has_missing for dictionary in dictionaries[: len(hierarchies)]),
+        value_types=tuple(dictionary.value_type() for dictionary in dictionaries[: len(hierarchies)]),
         extra_names=tuple(extras),
         extra_sizes=tuple(dictionary.n_distinct for dictionary in ranked),
         n_rows=spool.n_rows,
@@ -119,16 +122,29 @@ class _Dictionary:
         self._untyped = untyped  # a CSV file: an empty field is a missing value, and digits may be numbers
         self.code_of_text: dict[str, int] = {}
         self.has_missing = False
-        self.is_text = False
+        self._type = pa.string()
         self._values: list[pa.Array] = []
 
     @property
     def n_distinct(self) -> int:
         return len(self.code_of_text) + self.has_missing
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are text for sure; what a CSV file means is for the values to tell."""
+        return is_text(self._type) and not self._untyped
+
+    def value_type(self) -> pa.DataType:
+        """The type of the values; for a CSV file the one that all of them can be read as."""
+        if not self._untyped:
+            return self._type
+        column = TextColumn(self.column)
+        column.observe(pa.array(self.code_of_text, pa.string()), Origin(self.column))
+        return column.decide(Purpose.CARRIED)
+
     def encode(self, array: pa.Array) -> NDArray[np.int64]:
         array = decoded(array)
-        self.is_text = is_text(array.type) and not self._untyped
+        self._type = array.type
         if self._untyped:
             array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
         elif pa.types.is_floating(array.type):

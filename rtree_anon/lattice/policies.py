@@ -57,7 +57,7 @@ def _cost(
         "suppression": lambda levels: statistics(levels).n_suppressed,
     }
     if policy not in costs:
-        raise UsageError(f"policy must be one of {', '.join(costs)}, weights or a function, not {policy!r}")
+        raise UsageError(f"policy must be one of {', '.join(costs)}, certainty, weights or a function, not {policy!r}")
     return costs[policy]
 
 

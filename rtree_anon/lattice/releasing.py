@@ -103,7 +103,9 @@ def _release(
             "was released. This is a bug in rtree-anon: please report it with the hierarchies and options used."
         )
     table = search.table
-    groups = NodeGroups(table.names, table.hierarchies, table.has_missing, leaves, group_of_row, levels, nodes)
+    groups = NodeGroups(
+        table.names, table.hierarchies, table.has_missing, table.value_types, leaves, group_of_row, levels, nodes
+    )
     return release_nodes(
         groups,
         table.carried.table(),

@@ -79,10 +79,36 @@ class Result:
     def preferred(self, policy: Policy = "absolute") -> list[Levels]:
         """The minimal generalizations of the lowest cost; several where they tie.
 
-        The cost is `absolute`, `relative`, `distribution` or `suppression`, a mapping of weights for the relative
-        distances of attributes, or any function of a generalization.
+        The cost is `absolute`, `relative`, `distribution` or `suppression` (Samarati's), `certainty` (the mean
+        penalty), a mapping of weights for the relative distances of attributes, or any function of a generalization.
         """
-        return preferred(self.minimal, policy, self.names, self.heights, self.statistics)
+        chosen = self.certainty if policy == "certainty" else policy
+        return preferred(self.minimal, chosen, self.names, self.heights, self.statistics)
+
+    def certainty(self, generalization: Levels) -> float:
+        """The mean certainty penalty of a generalization, before suppression."""
+        return sum(by_level[level] for by_level, level in zip(self._penalties, generalization, strict=True)) / len(
+            generalization
+        )
+
+    @cached_property
+    def _penalties(self) -> list[list[float]]:
+        """For each attribute and level, the mean penalty over all rows."""
+        base, generalizer = self.search.base, self.search.generalizer
+        means = []
+        for attribute, bound in enumerate(self.search.hierarchies):
+            codes = generalizer.layout.column(base.keys, attribute)
+            lowest = base.levels[attribute]
+            first_leaf = np.searchsorted(bound.ancestors[lowest], np.arange(len(bound.labels[lowest])))
+            leaf_of_key = first_leaf[codes]
+            n_rows = max(int(base.counts.sum()), 1)
+            means.append(
+                [
+                    float((penalties[row[leaf_of_key]] * base.counts).sum()) / n_rows
+                    for penalties, row in zip(bound.penalties, bound.ancestors, strict=True)
+                ]
+            )
+        return means
 
     def choose(self, policy: Policy = "absolute") -> Levels:
         """One preferred generalization; ties are broken by fewer suppressed rows, then by lower levels."""

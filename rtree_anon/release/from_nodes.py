@@ -29,6 +29,7 @@ class NodeGroups:
     names: tuple[str, ...]
     hierarchies: tuple[BoundHierarchy, ...]
     has_missing: tuple[bool, ...]
+    value_types: tuple[pa.DataType, ...]  # of the attributes' own values: queries compare by value
     leaves: Sequence[NDArray[np.integer]]  # per attribute the leaf code of every row
     group_of_row: NDArray[np.int64]  # -1: suppressed
     levels: NDArray[np.int64]  # (n_groups, n_attributes)
@@ -149,10 +150,18 @@ def _column(
         state,
         pa.array(labels, pa.string()),
         index.ravel().astype(np.int32),
-        pa.array(bound.leaves[:n_leaves], pa.string()),
+        _typed(pa.array(bound.leaves[:n_leaves], pa.string()), groups.value_types[attribute]),
         np.array(first, np.int64),
         np.array(last, np.int64),
     )
+
+
+def _typed(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The values that texts stand for, or the texts where a hierarchy has others than the attribute's type holds."""
+    try:
+        return texts.cast(data_type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return texts
 
 
 def _verify(

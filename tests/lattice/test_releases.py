@@ -120,6 +120,21 @@ def test_policies_by_weights_and_functions() -> None:
     assert result.best({"Race": 0.1}).facts.generalization == (1, 0)
 
 
+def test_the_certainty_policy_is_the_lowest_penalty() -> None:
+    result = lattice.incognito(FIGURE_8, RACE_AND_ZIP, k=2)
+    for levels in result.generalizations:
+        assert result.certainty(levels) == pytest.approx(result.release(levels).quality()["certainty"])
+    wider = lattice.incognito(FIGURE_8, RACE_AND_ZIP, k=2, max_suppressed=2)
+    assert wider.preferred("certainty") == [min(wider.minimal, key=wider.certainty)]
+
+
+def test_queries_compare_by_value() -> None:
+    table = pa.table({"age": [9, 9, 10, 10, 31, 31], "zip": ["1", "1", "2", "2", "1", "1"]})
+    release = lattice.incognito(table, {"age": Hierarchy.intervals(widths=[10]), "zip": None}, k=2).release((0, 0))
+    assert release.count(age=(9, 10)) == 4, "as numbers; as text, 9 would come after 31"
+    assert release.count(age=(9, 31), zip="1") == 4
+
+
 def test_local_recoding_is_a_release_and_writes_what_it_promises(tmp_path: Path) -> None:
     release = lattice.local_recoding(
         TABLE_3, TABLE_3_HIERARCHIES, lattice.IdentityKLDiversity(2, 2, "Disease"), identity="ID"
