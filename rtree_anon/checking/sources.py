@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -121,6 +121,14 @@ def _read_ipc(path: Path, choose: ChooseColumns) -> pa.Table:
 
 def _read_csv(path: Path, choose: ChooseColumns) -> pa.Table:
     delimiter = _delimiter(path)
+    try:
+        return _parse_csv(path, delimiter, choose)
+    except pa.ArrowInvalid:
+        _refuse_ragged_rows(path, delimiter)
+        raise
+
+
+def _parse_csv(path: Path, delimiter: str, choose: ChooseColumns) -> pa.Table:
     with pyarrow.csv.open_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter)) as stream:
         names = stream.schema.names
     chosen = _chosen(names, choose)
@@ -135,6 +143,28 @@ def _read_csv(path: Path, choose: ChooseColumns) -> pa.Table:
             quoted_strings_can_be_null=False,
         ),
     )
+
+
+def _refuse_ragged_rows(path: Path, delimiter: str) -> None:
+    """Raise an error that names the first row with more or fewer fields than the header, if one is found."""
+    ragged: list[Any] = []
+
+    def note(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note)
+    one_thread = pyarrow.csv.ReadOptions(use_threads=False)  # otherwise Arrow does not number the rows
+    with (
+        suppress(pa.ArrowInvalid),  # something else is wrong, which was said already
+        pyarrow.csv.open_csv(path, read_options=one_thread, parse_options=parsing) as stream,
+    ):
+        for _ in stream:
+            if ragged:
+                break
+    if ragged:
+        problem = f"the row has {ragged[0].actual_columns} fields, the header has {ragged[0].expected_columns}"
+        raise InputError(problem, source=str(path), row=ragged[0].number - 1)  # Arrow counts the header
 
 
 def _delimiter(path: Path) -> str:

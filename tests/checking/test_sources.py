@@ -149,7 +149,8 @@ def test_columns_of_the_same_name_are_refused_only_if_asked_for() -> None:
     [
         ("empty.csv", b"", "empty.csv: cannot be read"),
         ("header.csv", b"age,zip\n", "no rows"),
-        ("ragged.csv", b"age,zip\n1,2\n3\n", "ragged.csv: cannot be read.*2 columns, got 1"),
+        ("short.csv", b"age,zip\n1,2\n3\n", "short.csv, row 2: the row has 1 fields, the header has 2"),
+        ("long.csv", b"age;zip\n" + b"1;2\n" * 400_000 + b"3;4;5\n", "long.csv, row 400001: the row has 3 fields"),
         ("latin.csv", b"age,zip\n\xff\xfe,2\n", "latin.csv: cannot be read"),
         ("broken.parquet", b"PAR1 nothing", "broken.parquet: cannot be read"),
         ("broken.csv.gz", b"no gzip", "broken.csv.gz: cannot be read"),

@@ -119,7 +119,7 @@ def test_a_byte_order_mark_is_skipped_and_nan_is_missing(tmp_path: Path) -> None
     [
         ("", 1, "people.csv: cannot be read"),
         ("age,sex\n", 1, "no rows"),
-        ("age,sex\n1,F\n2\n", 1, "people.csv: cannot be read"),
+        ("age,sex\n1,F\n2\n", 1, "people.csv, row 2: the row has 1 fields"),
         ("age,age\n1,2\n", 2, "2 columns called 'age'"),
         ("sex,zip\n1,2\n", 2, "no column 'age'"),
     ],
