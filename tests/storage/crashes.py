@@ -6,12 +6,8 @@ checked. A violation names the seed, the workload, the operation and the outcome
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tests.storage.disk import CHANGING, SimulatedDisk, crash_fates
 from tests.storage.workloads import WORKLOADS, Script, ViolationError, check
-
-SECOND_CRASH_OUTCOMES = 3
 
 
 def explore_crashes(workload: str, seed: int, n_outcomes: int, first_outcome: int = 0) -> int:
@@ -90,15 +86,6 @@ def explore_second_crashes(workload: str, seed: int, every: int) -> tuple[int, i
     disk.after = crash_here
     WORKLOADS[workload](script)
     return n_first, n_images
-
-
-def accumulate(run: Callable[[int], int], seed: int, wanted: int) -> int:
-    """Run seed after seed until enough images were checked."""
-    n_images = 0
-    while n_images < wanted:
-        n_images += run(seed)
-        seed += 1
-    return n_images
 
 
 if __name__ == "__main__":

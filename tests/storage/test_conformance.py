@@ -327,6 +327,21 @@ def test_a_hostile_blob_reference_is_refused(store, reference):
         read_blob(store, reference)
 
 
+def test_a_snapshot_on_disk_knows_its_file(tmp_path):
+    with create_store(tmp_path / "index") as store, store.snapshot() as snapshot:
+        assert snapshot.path == str(tmp_path / "index" / "data")
+        assert len(snapshot.file_id) == 16
+
+
+def test_a_buffer_that_does_not_fit_is_refused(tmp_path):
+    with create_store(tmp_path / "index", page_bytes=512) as store:
+        store.allocate(2)
+        store.write_run(ids(0, 1), empty_run(2, 512), KIND)
+        for out in (empty_run(1, 512), empty_run(2, 1024), np.zeros((2, 1024), np.uint8)[:, ::2]):
+            with pytest.raises(UsageError, match="2 pages of 512 bytes are to be read"):
+                store.read_run(ids(0, 1), out)
+
+
 def test_errors_are_ours_and_what_a_caller_expects(store):
     with pytest.raises(ValueError, match="at least one") as usage:
         store.allocate(-1)
