@@ -22,10 +22,20 @@ environment() {
     fi
     # A larger set of extras serves a smaller one, so that quickstart does not undo what test installed.
     if [ ! -f "$stamp" ] || { [ "$(cat "$stamp")" != "$want" ] && [ "$(cat "$stamp")" != "dev $(cksum < pyproject.toml)" ]; }; then
-        echo "Installing rtree-anon${extras:+ [$extras]} and what it needs into .venv (once) ..." >&2
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=23" >&2
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".${extras:+[$extras]}" >&2
+        echo "Installing rtree-anon${extras:+ [$extras]} and what it needs into .venv (once, a minute or more) ..." >&2
+        : > .venv/install.log
+        pip_install --upgrade "pip>=23"
+        pip_install --editable ".${extras:+[$extras]}"
         echo "$want" > "$stamp"
     fi
     PYTHON="$PWD/.venv/bin/python"
+}
+
+# pip, quiet unless it fails: its warnings would be the first thing that a newcomer sees.
+pip_install() {
+    if ! .venv/bin/python -m pip install --disable-pip-version-check "$@" >> .venv/install.log 2>&1; then
+        tail -n 20 .venv/install.log >&2
+        echo "Installing failed (see above; the whole story is in .venv/install.log). Is the package index reachable?" >&2
+        exit 2
+    fi
 }
