@@ -89,7 +89,7 @@ def command(file: Path, **options: Any) -> None:
     """
     from rtree_anon import lattice
 
-    hierarchies = _hierarchies(file, options["directory"], options["quasi"])
+    hierarchies = hierarchies_for(file, options["directory"], options["quasi"])
     model = [lattice.DistinctLDiversity(options["distinct_l"], column) for column in options["sensitive"]]
     shared: dict[str, Any] = {
         "k": options["k"],
@@ -145,7 +145,7 @@ def _release_locally(file: Path, hierarchies: dict[str, Any], shared: dict[str, 
     _print(facts, as_json=options["as_json"])
 
 
-def _hierarchies(file: Path, directory: Path | None, quasi: list[str]) -> dict[str, Any]:
+def hierarchies_for(file: Path, directory: Path | None, quasi: list[str]) -> dict[str, Any]:
     """For each quasi-identifier its hierarchy, or None for an automatic one."""
     from rtree_anon.hierarchy import Hierarchy
     from rtree_anon.io.sources import open_source
