@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-import rtree_anon
+from rtree_anon import __version__
 from rtree_anon.checking import check
 from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.release.texts import quoted
@@ -75,7 +75,7 @@ def write_releases(
             _write_checked(release, publication.path(name), file_format, style, layout, extra)
             facts[name] = describe(release)
         on_step("publishing", None)
-        return publication.finish({"made_by": f"rtree-anon {rtree_anon.__version__}", "releases": facts})
+        return publication.finish({"made_by": f"rtree-anon {__version__}", "releases": facts})
 
 
 def describe(release: Release) -> dict[str, Any]:
