@@ -12,7 +12,8 @@ NCP of a group on an attribute is its column's `penalty`. For the divergence (Ki
 the share of the original rows that are equal to t, and p2 the distribution that the release leaves: each row spread
 evenly over the cells (combinations of values) of its group's generalized value, so p2(t) = |P| / (N * cells(P)) for
 the group P of t. Boxes of groups may touch the cells of others; only the tuple's own group is counted, which can only
-make the figure larger.
+make the figure larger. Cells are whole units (numbers, days, hundredths); a continuous float has no unit, so there the
+values that occur in the table are counted.
 """
 
 from __future__ import annotations
