@@ -23,6 +23,7 @@ from rtree_anon.errors import AnonError, StorageError
 _COMMANDS = {
     "anonymize": "anonymize",
     "check": "check",
+    "compare": "compare",
     "generate": "generate",
     "inspect": "inspect",
     "lattice": "lattice",
