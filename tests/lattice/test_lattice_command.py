@@ -90,7 +90,7 @@ def test_limits_and_models(tmp_path: Path) -> None:
 def test_the_benchmark_runs_at_tiny_size() -> None:
     trees = dict(RACE_AND_ZIP) | {"Copy": RACE_AND_ZIP["Race"]}
     table = FIGURE_4.append_column("Copy", FIGURE_4["Race"])
-    sizes = by_size(table, trees, k=2, largest=3)
+    sizes = by_size(table, trees, k=2, smallest=3, largest=3)
     assert set(ablation(sizes)["3"]) == {"without_rollup", "with_rollup", "nodes_checked"}
     small = landsend(rows=2_000, size=4, variant="cube", k=5)
     assert small["nodes_checked"] > 0 and small["heights"]["zipcode"] == 5
