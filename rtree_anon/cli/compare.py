@@ -177,6 +177,7 @@ def _draw(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], path: Path)
     except ImportError:
         raise UsageError("plots need matplotlib: pip install 'rtree-anon[plot]'") from None
     figure = Figure(figsize=(4 * len(MEASURES), 3.6), layout="constrained")
+    ks = sorted({row["k"] for row in rows})
     panels = figure.subplots(1, len(MEASURES))
     for panel, measure in zip(panels, MEASURES, strict=True):
         for method, marker in zip(methods, "osv^", strict=False):
@@ -186,6 +187,8 @@ def _draw(rows: Sequence[Mapping[str, Any]], methods: Sequence[str], path: Path)
         panel.set_xlabel("k")
         panel.set_title(measure.replace("_", " "))
         panel.set_xscale("log")
+        panel.set_xticks(ks, [str(k) for k in ks], minor=False)
+        panel.set_xticks([], minor=True)
         if measure in ("discernibility", "seconds"):
             panel.set_yscale("log")
         panel.grid(alpha=0.3)
