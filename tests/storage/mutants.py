@@ -79,7 +79,7 @@ MUTANTS = [
            "changed |= {n_here - 1, min(max(n_before - 1, 0) // fanout, n_here - 1)}", "pass", "conformance: gaps"),
     Mutant("a page freed in its own transaction is given out twice", "edit", "Edit.free",
            "self._space.give_back(self._entries[fresh, 0])",
-           "self._space.give_back(np.concatenate([self._entries[fresh, 0]] * 2))", "model"),
+           "self._space.give_back(np.concatenate([self._entries[fresh, 0]] * 2))", "conformance: freed places"),
     Mutant("pages of the committed version are given back as free", "edit", "Edit.free",
            "fresh = page_ids[self._is_fresh[page_ids]]",
            "fresh = page_ids[self._entries[page_ids, 0] != NO_PAGE]", "crash: deletes with merges"),

@@ -90,6 +90,29 @@ def test_a_gap_of_unwritten_ids_is_no_hole_in_the_map(store):
     check_gap_of_unwritten_ids(store)
 
 
+def check_place_is_given_out_once(store) -> None:
+    """A page that was written and freed in one transaction gives its place back, once."""
+    for page_id in range(store.allocate(6), 6):
+        store.write(page_id, b"x", KIND)
+    store.free(ids(1, 3))
+    first = store.allocate(3)
+    expected = {page_id: b"page %d" % page_id for page_id in (1, 3, 6)}
+    assert (first, store.allocate(), store.allocate()) == (6, 1, 3)
+    for page_id, content in expected.items():
+        store.write(page_id, content, KIND)
+    store.write(7, b"one more", KIND)
+    store.write(8, b"and more", KIND)
+    store.commit()
+    with store.snapshot() as snapshot:
+        found = contents(snapshot)
+    assert {page_id: found[page_id] for page_id in expected} == expected
+    assert len(found) == 9
+
+
+def test_the_place_of_a_freed_page_is_given_out_once(store):
+    check_place_is_given_out_once(store)
+
+
 def test_uncommitted_changes_are_invisible_to_snapshots_and_gone_after_abort(store):
     store.write(store.allocate(), b"old", KIND)
     store.commit({"v": 1})

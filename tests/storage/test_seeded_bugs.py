@@ -57,9 +57,12 @@ def model() -> None:
     run_state_machine_as_test(test_model.StoreMachine, settings=few)
 
 
-def gap_of_unwritten_ids() -> None:
-    with test_readers.create_store("index", page_bytes=512, fs=SimulatedDisk()) as store:
-        test_conformance.check_gap_of_unwritten_ids(store)
+def conformance(check: Callable[..., None]) -> Callable[[], None]:
+    def run() -> None:
+        with test_readers.create_store("index", page_bytes=512, fs=SimulatedDisk()) as store:
+            check(store)
+
+    return run
 
 
 def short_writes() -> None:
@@ -88,7 +91,8 @@ DETECTORS: dict[str, Callable[[], object]] = {
     "rollback: stale page": lambda: test_rollback.test_a_page_that_is_intact_but_not_the_right_one_is_found("stale"),
     "scrub: deleted": test_scrub.test_nothing_of_a_deleted_page_record_or_metadata_is_left_after_a_scrub,
     "scrub: buffers": test_scrub.test_a_reused_buffer_leaks_nothing_behind_a_short_payload,
-    "conformance: gaps": gap_of_unwritten_ids,
+    "conformance: gaps": conformance(test_conformance.check_gap_of_unwritten_ids),
+    "conformance: freed places": conformance(test_conformance.check_place_is_given_out_once),
     "faults: failed sync": test_faults.test_after_a_failed_sync_the_writer_has_ended_and_says_so,
     "faults: failed journal sync": test_faults.test_after_a_failed_journal_sync_the_writer_has_ended,
     "hostile: absurd pin": lambda: test_hostile_files.test_an_absurd_registration_of_a_living_reader_only_stops_reuse(

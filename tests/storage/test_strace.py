@@ -20,7 +20,7 @@ CALLS = [
     ("pwrite64", "ENOSPC"),
     ("pwrite64", "EIO"),
     ("rename", "EIO"),
-    ("preadv", "EIO"),
+    ("preadv,preadv2", "EIO"),
 ]
 
 
