@@ -6,8 +6,8 @@
     release.write("people-k10.parquet")
     print(release.quality()["certainty"], ra.check(release.to_arrow(), quasi=["age", "zip", "sex"]).k)
 
-Everything public is importable from here. Names are loaded on first use, so that ``import rtree_anon`` is quick: numba and
-pyarrow are imported only by the work that needs them.
+Everything public is importable from here. Names are loaded on first use, so that ``import rtree_anon`` is quick: numba
+and pyarrow are imported only by the work that needs them.
 """
 
 from __future__ import annotations

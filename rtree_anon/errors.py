@@ -1,8 +1,8 @@
 """Every error that users meet. Each says what happened, where, and what to do; each knows its exit code.
 
 The exit codes are those of the command line: 1 the data or the privacy model says no, 2 wrong usage, 3 a damaged or
-unreadable index. Errors subclass the builtin that a caller would expect (``ValueError``, ``OSError``), so that code that
-does not know this package still catches them sensibly.
+unreadable index. Errors subclass the builtin that a caller would expect (``ValueError``, ``OSError``), so that code
+that does not know this package still catches them sensibly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The space that rows live in: one axis per quasi-identifier, each coded to ordered whole numbers.
 
 The tree, the releases and the quality measures see rows only as points of this space. An axis says how the width of a
-range of codes is measured (Definition 4 of the R+-tree paper: the range of a number as a share of its domain, the number
-of values of a category set, the leaves below a hierarchy's node), which is what splitting minimizes. Nothing here knows
-about Arrow, files or text: `rtree_anon.io.coding` turns columns into codes and back.
+range of codes is measured (Definition 4 of the R+-tree paper: the range of a number as a share of its domain, the
+number of values of a category set, the leaves below a hierarchy's node), which is what splitting minimizes. Nothing
+here knows about Arrow, files or text: `rtree_anon.io.coding` turns columns into codes and back.
 
 Missing values have a code of their own, the smallest number of the matrix's type, so that they sort before every value
 and a cut can separate them. A range that mixes missing and present values counts as fully generalized (width 1).
