@@ -1,7 +1,7 @@
 """What every benchmark shares: repeated timing in turns, the environment, and results kept as JSON.
 
-The machine may be noisy, so what is compared is timed in turns within one run (A B C A B C …), the median is taken, and the
-conclusion is a ratio.
+The machine may be noisy, so what is compared is timed in turns within one run (A B C A B C …), the median is taken,
+and the conclusion is a ratio.
 """
 
 from __future__ import annotations

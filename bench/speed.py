@@ -2,8 +2,8 @@
 
     python -m bench.speed [--rows 1000000] [--repeats 5]
 
-Agrawal's data, 9 quasi-identifiers, k = 10, one thread, kernels warm: the whole `ra.anonymize` call from an Arrow table (coding,
-tree, leaf order, leaf scan, verification) for the three grades, `ra.mondrian(compact=True)`, and
+Agrawal's data, 9 quasi-identifiers, k = 10, one thread, kernels warm: the whole `ra.anonymize` call from an Arrow
+table (coding, tree, leaf order, leaf scan, verification) for the three grades, `ra.mondrian(compact=True)`, and
 `scipy.spatial.cKDTree(rows, leafsize=10)`, timed in turns.
 """
 

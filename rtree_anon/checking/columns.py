@@ -85,6 +85,8 @@ def _plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         return column.cast(pa.int64())
     if pa.types.is_float16(kind):
         return column.cast(pa.float32())
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:  # Arrow cannot number the values of the narrow ones
+        return column.cast(pa.decimal128(kind.precision, kind.scale))
     return _without_views(column)
 
 

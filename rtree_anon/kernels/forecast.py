@@ -29,7 +29,7 @@ from rtree_anon.kernels.jit import kernel
 SPAN_ROWS = 64  # measured: 50 to 100 are equally good, 16 and 256 are worse
 MAX_BINS = 64
 _SHARES = 1024  # resolution of the tables of powers
-_EDGE_ROWS_PER_BIN = 8
+_EDGE_ROWS_PER_BIN = 4
 
 
 class Forecast(NamedTuple):

@@ -86,7 +86,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     d = gauge.kind.shape[0]
     for a in range(d):
         found.cost[a] = np.inf
-    measure_axes(block, members, start, m, gauge, found.width)
+    _measure_axes(block, members, start, m, gauge, found.width)
     n_sweeps = _load_points(block, members, start, m, gauge, found)
     best = np.int64(-1)
     for favourite in (True, False):
@@ -144,7 +144,7 @@ def is_left(gauge, axis, code, threshold, left_set):
 @kernel
 def members_width(block, members, start, m, gauge, widths):
     """Width of the tight box around the members; `widths` is scratch space for one number per axis."""
-    measure_axes(block, members, start, m, gauge, widths)
+    _measure_axes(block, members, start, m, gauge, widths)
     width = 0.0
     for a in range(widths.shape[0]):
         width += widths[a]
@@ -152,7 +152,7 @@ def members_width(block, members, start, m, gauge, widths):
 
 
 @kernel
-def measure_axes(block, members, start, m, gauge, widths):
+def _measure_axes(block, members, start, m, gauge, widths):
     """The width of the members' box on every axis. One call for all: a call costs as much as the work on a few rows."""
     for a in range(gauge.n_linear):
         lo = block[a, members[start]]

@@ -1,0 +1,48 @@
+"""Does the time of a release depend on k? One tree at base k = 5, releases at k = 5 ... 1000 (Figure 7a of the
+R+-tree paper).
+
+    python -m bench.releases [--rows 1000000] [--repeats 5]
+
+Timed in turns, on Agrawal's data in memory: `release` makes the groups, their boxes and the verification; `table`
+also builds the released Arrow table.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import rtree_anon as ra
+from bench.harness import keep, timed_in_turns
+from rtree_anon.io.table import read_table
+from rtree_anon.release.from_tree import release_tree
+from rtree_anon.tree import build_tree
+
+KS = (5, 10, 25, 50, 100, 250, 500, 1000)
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    source = ra.generate("agrawal", options.rows, seed=0)
+    table = read_table(source, ra.Schema(source.column_names))
+    tree = build_tree(table.codes, table.space, 5)
+    tasks = {f"release k={k}": lambda k=k: release_tree(table, tree, k) for k in KS}
+    tasks |= {f"table k={k}": lambda k=k: release_tree(table, tree, k).to_arrow() for k in KS}
+    seconds = timed_in_turns(tasks, options.repeats)
+    print(f"{'k':>6} {'release':>9} {'table':>9}  seconds")
+    for k in KS:
+        print(f"{k:6} {seconds[f'release k={k}']['median']:9.3f} {seconds[f'table k={k}']['median']:9.3f}")
+    ratios = {}
+    for what in ("release", "table"):
+        medians = [seconds[f"{what} k={k}"]["median"] for k in KS]
+        ratios[what] = max(medians) / min(medians)
+        print(f"{what}: slowest / fastest = {ratios[what]:.2f}")
+    path = keep("releases", {"rows": options.rows, "slowest_to_fastest": ratios, "seconds": seconds})
+    print(f"kept in {path}")
+
+
+if __name__ == "__main__":
+    main()
