@@ -104,6 +104,7 @@ def release_nodes(
         sizes,
         Rows(carried, np.argsort(group_of_row, kind="stable"), sensitive, keep, identity),
         k=facts.k,
+        model=facts.model,
         algorithm=facts.algorithm,
         method="full-domain" if facts.generalization is not None else "local recoding",
         log_multiplicity=lambda: _log_multiplicity([codes[released] for codes in groups.leaves]),

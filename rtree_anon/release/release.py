@@ -60,6 +60,7 @@ class Release:
         *,
         k: int,
         base_k: int | None = None,
+        model: str | None = None,
         method: str = "",
         compact: bool = True,
         algorithm: str = "",
@@ -68,11 +69,15 @@ class Release:
         source: str = "",
         version: int | None = None,
     ) -> None:
-        """`log_multiplicity` gives the sum over rows of log(rows equal to it), which the KL divergence needs."""
+        """`model` is what every group satisfies, k-anonymity unless said otherwise.
+
+        `base_k` is the k at which all releases of the same tree are safe together, None where there is no such promise.
+        `log_multiplicity` gives the sum over rows of log(rows equal to it), which the KL divergence needs.
+        """
         self._columns, self._sizes, self._rows = columns, sizes, rows
         self._weights = weights or (1.0,) * len(columns)
         self._log_multiplicity = log_multiplicity
-        self.k, self.base_k, self.version = k, base_k if base_k is not None else k, version
+        self.k, self.base_k, self.version, self.model = k, base_k, version, model or f"KAnonymity({k})"
         self.method, self.compact, self.algorithm, self.source = method, compact, algorithm, source
         self._check_names()
 

@@ -82,8 +82,8 @@ def describe(release: Release) -> dict[str, Any]:
     """The facts of a release that stand in its manifest. The source's name is not among them."""
     return {
         "k": release.k,
-        "model": f"KAnonymity({release.k})",
-        "safe_together_at": f"KAnonymity({release.base_k})",
+        "model": release.model,
+        "safe_together_at": None if release.base_k is None else f"KAnonymity({release.base_k})",
         "algorithm": release.algorithm,
         "method": release.method,
         "compact": release.compact,

@@ -236,3 +236,13 @@ def test_columns_that_would_share_a_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ra.UsageError, match="'group'"):
         release.write(tmp_path / "out.csv", group_id=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_manifest_of_a_lattice_release_promises_no_safety_together(tmp_path: Path) -> None:
+    """Full-domain releases do not come from one tree: a manifest must not say that they are safe together."""
+    table = pa.table({"zip": ["02138", "02139", "02141", "02142"] * 3})
+    result = ra.lattice.incognito(table, {"zip": ra.Hierarchy.digits(1)}, k=3)
+    release = result.best("absolute")
+    facts = write_releases({3: release}, tmp_path / "out")["releases"]["k3.parquet"]
+    assert facts["safe_together_at"] is None
+    assert facts["model"] == release.facts.model
