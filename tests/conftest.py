@@ -1,7 +1,8 @@
-"""At the end of a run: what the storage tests did, in numbers (crash images, flips, kills, seeded bugs and who caught them).
+"""At the end of a run: what the storage tests did, in numbers (crash images, flips, kills, seeded bugs and who caught
+them).
 
-It stands here and not in tests/storage, because with xdist the process that prints loads only this file. The numbers come with
-the reports of the tests (`user_properties`), see the fixture `tally`.
+It stands here and not in tests/storage, because with xdist the process that prints loads only this file. The numbers
+come with the reports of the tests (`user_properties`), see the fixture `tally`.
 """
 
 from __future__ import annotations
