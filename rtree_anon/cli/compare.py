@@ -87,11 +87,11 @@ def command(
     if as_json:
         options.print_json({"file": str(file), "quasi": quasi, "queries": len(queries), "rows": rows})
         return
-    headers = ("k", "method", "groups", "suppressed", *(measure.replace("_", " ") for measure in MEASURES))
+    headers = ("k", "method", "algorithm", "groups", "suppressed", *(measure.replace("_", " ") for measure in MEASURES))
     options.print_table(headers, [[_shown(row[name]) for name in _COLUMNS] for row in rows])
 
 
-_COLUMNS = ("k", "method", "groups", "suppressed", *MEASURES)
+_COLUMNS = ("k", "method", "algorithm", "groups", "suppressed", *MEASURES)
 
 
 def _warm_up() -> None:
@@ -131,6 +131,7 @@ def _measured(
         for query, right in zip(queries, truth, strict=True)
     ]
     return {
+        "algorithm": release.algorithm,  # Datafly where the lattice is too large to search
         "groups": release.n_groups,
         "suppressed": getattr(release, "n_suppressed", 0),
         **{name: quality[name] for name in ("certainty", "discernibility", "kl_divergence")},
