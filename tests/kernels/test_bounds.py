@@ -16,7 +16,7 @@ BUILDS = """
 import numba
 import numpy as np
 from rtree_anon.kernels.boxes import widths_of_boxes
-from rtree_anon.kernels.jit import _CACHE_DIRECTORY
+from rtree_anon.kernels.jit import _cache_directory
 from rtree_anon.kernels.multiplicity import log_multiplicities
 from rtree_anon.tree import QUALITIES, build_tree
 from rtree_anon.tree.build import METHODS, build_mondrian
@@ -29,7 +29,7 @@ def beyond(values):
 try:
     beyond(np.zeros(3))
 except IndexError:
-    print("checked", str(_CACHE_DIRECTORY).endswith("-checked"))
+    print("checked", str(_cache_directory("boxes")).endswith("-checked"))
 
 def use(tree):
     for k1 in (1, 7, 300, 10**6):

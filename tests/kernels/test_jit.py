@@ -16,10 +16,11 @@ import rtree_anon.kernels
 JIT_SOURCE = Path(rtree_anon.kernels.__file__).with_name("jit.py").read_text(encoding="utf-8")
 CALLEE = "from pkg.jit import kernel\n\n@kernel\ndef step(x):\n    return x + {}\n"
 CALLER = "from pkg.callee import step\nfrom pkg.jit import kernel\n\n@kernel\ndef walk(x):\n    return step(x) * 10\n"
+STRANGER = "from pkg.jit import kernel\n\n@kernel\ndef jump(x):\n    return x - {}\n"
 REPORT = """
 from pkg.caller import walk
-from pkg.jit import _CACHE_DIRECTORY
-print(walk(1), _CACHE_DIRECTORY, sum(walk.stats.cache_hits.values()))
+from pkg.jit import _cache_directory
+print(walk(1), _cache_directory("caller"), sum(walk.stats.cache_hits.values()))
 """
 SETTINGS = """
 import numba
@@ -37,6 +38,7 @@ def make_package(directory: Path, added: int) -> None:
         "jit.py": JIT_SOURCE,
         "callee.py": CALLEE.format(added),
         "caller.py": CALLER,
+        "stranger.py": STRANGER.format(added),
     }.items():
         (package / name).write_text(source, encoding="utf-8")
 
@@ -71,6 +73,14 @@ def test_a_changed_callee_is_never_answered_from_the_cache(tmp_path: Path) -> No
     assert third[1] != first[1]
     make_package(tmp_path, added=1)
     assert run(REPORT, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == second
+
+
+def test_a_changed_module_that_is_not_imported_costs_no_compiling(tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    make_package(tmp_path, added=1)
+    first = run(REPORT, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split()
+    (tmp_path / "pkg" / "stranger.py").write_text(STRANGER.format(5), encoding="utf-8")
+    assert run(REPORT, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == [*first[:2], "1"]
 
 
 def test_bounds_checks_have_a_cache_of_their_own(tmp_path: Path) -> None:
