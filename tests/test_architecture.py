@@ -117,6 +117,7 @@ def test_the_walk_sees_imports_of_all_forms() -> None:
         ("rtree_anon.checking", {"rtree_anon.checking", "rtree_anon.errors"}, {"numpy", "pyarrow"}),
         ("rtree_anon.datasets", {"rtree_anon.datasets", "rtree_anon.errors"}, {"numpy", "pyarrow"}),
         ("rtree_anon.errors", set(), set()),
+        ("rtree_anon.models", {"rtree_anon.models", "rtree_anon.errors", "rtree_anon.kernels.constraint"}, {"numpy"}),
         ("rtree_anon.space", {"rtree_anon.errors"}, {"numpy"}),
     ],
 )
@@ -201,7 +202,7 @@ def test_import_is_light() -> None:
     assert loaded_by("import rtree_anon; dir(rtree_anon)") == set()
 
 
-@pytest.mark.parametrize("module", ["schema", "hierarchy", "space", "errors", "storage"])
+@pytest.mark.parametrize("module", ["schema", "hierarchy", "models", "space", "errors", "storage"])
 def test_modules_that_load_nothing_heavy(module: str) -> None:
     assert loaded_by(f"import rtree_anon.{module}") == set()
 

@@ -1,0 +1,281 @@
+"""Privacy models for kernels: flat arrays of bounds, and running statistics of a group of rows.
+
+A constraint is a list of *clauses*. A clause looks at one column, given as codes 0 .. n_values - 1 by row number, and
+bounds what the group's values may look like; people are a column like any other (so many distinct ones, none with too
+large a share). `rtree_anon.models.demands` has the formulas.
+
+Statistics of a group are kept in a `Tally`: how often each value occurs, which values occur, and the largest count.
+Rows are only ever added; `clear_tally` walks the values that occur, so that a group of m rows costs O(m) however many
+values or people there are. `tally_holds` looks at O(1) numbers per clause where only distinct values are counted, and
+at the values that occur otherwise.
+
+Rounding: shares may exceed their bound by a relative 1e-12, which is what a bound like 0.1 is worth in binary. Bounds
+that are strict are missed by as much instead.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.kernels.jit import kernel
+
+ROUNDING = 1e-12
+_LOGS = 1024  # counts whose c * log(c) is looked up
+
+
+class Constraint(NamedTuple):
+    """What every group must satisfy. Arrays have one entry per clause unless said otherwise."""
+
+    least_rows: int
+    upward: bool  # every group that contains a valid one is valid: nothing but numbers of distinct values is bounded
+    codes: NDArray[np.int32]  # (rows, clauses): the value of each row, by row number
+    n_values: NDArray[np.int64]
+    place: NDArray[np.int64]  # where the clause's values begin in the arrays of a tally
+    distinct: NDArray[np.int64]  # at least so many distinct values
+    largest: NDArray[np.float64]  # at most this share for the most frequent value
+    entropy: NDArray[np.float64]  # at least; 0 where not asked for
+    tail_rank: NDArray[np.int64]  # l of recursive (c,l); 0 where not asked for
+    tail_times: NDArray[np.float64]  # c
+    moved: NDArray[np.float64]  # earth mover's distance, equal, at most; inf where not asked for
+    moved_ordered: NDArray[np.float64]
+    bounded: NDArray[np.bool_]  # whether single values have bounds of their own
+    offset: NDArray[np.int64]  # where the clause's values begin in the next four arrays; used where something asks
+    share: NDArray[np.float64]  # [values] in the whole table
+    above: NDArray[np.float64]  # [values] the sum of the shares of this value and those before
+    area: NDArray[np.float64]  # [values] the sum of `above` over the values before this one
+    most: NDArray[np.float64]  # [values] at most this share in a group
+    least: NDArray[np.float64]  # [values] at least
+
+
+class Tally(NamedTuple):
+    """Statistics of a group, and scratch space. One for each thread, made by `tally_for`."""
+
+    n_rows: NDArray[np.int64]  # [1]
+    n_present: NDArray[np.int64]  # [clauses] distinct values
+    largest: NDArray[np.int64]  # [clauses] rows of the most frequent value
+    count: NDArray[np.int32]  # [values of all clauses]
+    present: NDArray[np.int32]  # [values of all clauses] the first n_present of a clause: the values that occur
+    top: NDArray[np.int64]  # [largest l] the largest counts, for recursive (c,l)
+    logs: NDArray[np.float64]  # c * log(c)
+
+
+def tally_for(constraint: Constraint) -> Tally:
+    """An empty tally."""
+    n_clauses = len(constraint.n_values)
+    n_values = int(constraint.n_values.sum())
+    numbers = np.arange(_LOGS, dtype=np.float64)
+    numbers[0] = 1.0
+    return Tally(
+        np.zeros(1, np.int64),
+        np.zeros(n_clauses, np.int64),
+        np.zeros(n_clauses, np.int64),
+        np.zeros(n_values, np.int32),
+        np.empty(n_values, np.int32),
+        np.zeros(max(int(constraint.tail_rank.max(initial=0)), 1), np.int64),
+        numbers * np.log(numbers),
+    )
+
+
+@kernel
+def satisfied_runs(row_numbers, starts, constraint, tally, satisfied):
+    """For each run of rows row_numbers[starts[i]:starts[i+1]], whether it satisfies the constraint.
+
+    `satisfied` is a bool array of as many runs; `tally` is empty before and after.
+    """
+    for run in range(starts.shape[0] - 1):
+        satisfied[run] = run_holds(row_numbers, starts[run], starts[run + 1], constraint, tally)
+
+
+@kernel
+def run_holds(row_numbers, begin, end, constraint, tally):
+    """Whether the rows row_numbers[begin:end] satisfy the constraint. Leaves the tally empty."""
+    valid = False
+    if end - begin >= constraint.least_rows:
+        for i in range(begin, end):
+            add_row(constraint.codes, row_numbers[i], constraint, tally)
+            if constraint.upward and tally_holds(constraint, tally):
+                break
+        valid = tally_holds(constraint, tally)
+    clear_tally(constraint, tally)
+    return valid
+
+
+@kernel
+def add_row(codes, row, constraint, tally):
+    """Count one row of `codes`, which is constraint.codes or some rows of it."""
+    tally.n_rows[0] += 1
+    for j in range(codes.shape[1]):
+        value = codes[row, j]
+        at = constraint.place[j] + value
+        count = tally.count[at] + 1
+        tally.count[at] = count
+        if count == 1:
+            tally.present[constraint.place[j] + tally.n_present[j]] = value
+            tally.n_present[j] += 1
+        if count > tally.largest[j]:
+            tally.largest[j] = count
+
+
+@kernel
+def clear_tally(constraint, tally):
+    """Make the tally that of no rows."""
+    tally.n_rows[0] = 0
+    for j in range(tally.n_present.shape[0]):
+        place = constraint.place[j]
+        for i in range(place, place + tally.n_present[j]):
+            tally.count[place + tally.present[i]] = 0
+        tally.n_present[j] = 0
+        tally.largest[j] = 0
+
+
+@kernel
+def tally_holds(constraint, tally):
+    """Whether the rows that were counted satisfy the constraint."""
+    n_rows = tally.n_rows[0]
+    if n_rows < constraint.least_rows:
+        return False
+    for j in range(constraint.n_values.shape[0]):
+        if tally.n_present[j] < constraint.distinct[j]:
+            return False
+    if constraint.upward:
+        return True
+    for j in range(constraint.n_values.shape[0]):
+        if tally.largest[j] > constraint.largest[j] * n_rows * (1.0 + ROUNDING):
+            return False
+        if constraint.entropy[j] > 0.0 and not _entropy_holds(constraint, tally, j, n_rows):
+            return False
+        if constraint.tail_rank[j] > 0 and not _tail_holds(constraint, tally, j, n_rows):
+            return False
+        if constraint.bounded[j] and not _bounds_hold(constraint, tally, j, n_rows):
+            return False
+        if constraint.moved[j] < np.inf and not _moved_holds(constraint, tally, j, n_rows):
+            return False
+        if constraint.moved_ordered[j] < np.inf and not _moved_ordered_holds(constraint, tally, j, n_rows):
+            return False
+    return True
+
+
+@kernel
+def _entropy_holds(constraint, tally, j, n_rows):
+    """-sum (c/n) log(c/n) = log(n) - sum c log(c) / n"""
+    place = constraint.place[j]
+    total = 0.0
+    for i in range(place, place + tally.n_present[j]):
+        count = tally.count[place + tally.present[i]]
+        total += tally.logs[count] if count < _LOGS else count * np.log(count)
+    return np.log(n_rows) - total / n_rows >= constraint.entropy[j] - ROUNDING
+
+
+@kernel
+def _tail_holds(constraint, tally, j, n_rows):
+    """r1 < c * (r_l + ... + r_m): the rows that are not of the l - 1 most frequent values."""
+    place = constraint.place[j]
+    n_top = constraint.tail_rank[j] - 1
+    top = tally.top
+    for r in range(n_top):
+        top[r] = 0
+    for i in range(place, place + tally.n_present[j]):
+        count = np.int64(tally.count[place + tally.present[i]])
+        if n_top > 0 and count > top[n_top - 1]:
+            r = n_top - 1
+            while r > 0 and top[r - 1] < count:
+                top[r] = top[r - 1]
+                r -= 1
+            top[r] = count
+    tail = n_rows
+    for r in range(n_top):
+        tail -= top[r]
+    return tally.largest[j] < constraint.tail_times[j] * tail * (1.0 - ROUNDING)
+
+
+@kernel
+def _bounds_hold(constraint, tally, j, n_rows):
+    """Every value of the table within its own bounds. Those that do not occur break a lower bound above 0: `distinct`
+    says how many may be missing."""
+    place = constraint.place[j]
+    offset = constraint.offset[j]
+    for i in range(place, place + tally.n_present[j]):
+        value = tally.present[i]
+        count = tally.count[place + value]
+        if count > constraint.most[offset + value] * n_rows or count < constraint.least[offset + value] * n_rows:
+            return False
+    return True
+
+
+@kernel
+def _moved_holds(constraint, tally, j, n_rows):
+    """sum |p - q| / 2 is the sum of the surpluses p - q > 0, and only values that occur have one."""
+    place = constraint.place[j]
+    offset = constraint.offset[j]
+    moved = 0.0
+    for i in range(place, place + tally.n_present[j]):
+        value = tally.present[i]
+        surplus = tally.count[place + value] / n_rows - constraint.share[offset + value]
+        if surplus > 0.0:
+            moved += surplus
+    return moved <= constraint.moved[j] + ROUNDING
+
+
+@kernel
+def _moved_ordered_holds(constraint, tally, j, n_rows):
+    """sum_i |P_i - Q_i| / (m - 1), P and Q the cumulative shares of the group and of the table."""
+    n_values = constraint.n_values[j]
+    if n_values == 1:
+        return True
+    place = constraint.place[j]
+    offset = constraint.offset[j]
+    n_present = tally.n_present[j]
+    moved = 0.0
+    if n_values <= 4 * n_present:
+        below = 0
+        for value in range(n_values):
+            below += tally.count[place + value]
+            moved += abs(below / n_rows - constraint.above[offset + value])
+    else:
+        # Between two values that occur P stays the same while Q rises: each such stretch adds P - Q up to where Q
+        # passes P, and Q - P from there on.
+        present = tally.present[place : place + n_present]
+        _sort_values(present)
+        above = constraint.above[offset : offset + n_values]
+        area = constraint.area[offset : offset + n_values]
+        whole = area[n_values - 1] + above[n_values - 1]
+        moved = area[present[0]]
+        below = 0
+        for i in range(n_present):
+            begin = present[i]
+            below += tally.count[place + begin]
+            at_end = area[present[i + 1]] if i + 1 < n_present else whole
+            end = present[i + 1] if i + 1 < n_present else n_values
+            level = below / n_rows
+            lo = np.int64(begin)
+            hi = np.int64(end)
+            while lo < hi:
+                middle = (lo + hi) >> 1
+                if above[middle] <= level:
+                    lo = middle + 1
+                else:
+                    hi = middle
+            at_crossing = area[lo] if lo < n_values else whole
+            moved += level * (lo - begin) - (at_crossing - area[begin])
+            moved += (at_end - at_crossing) - level * (end - lo)
+    return moved <= (constraint.moved_ordered[j] + ROUNDING) * (n_values - 1)
+
+
+@kernel
+def _sort_values(values):
+    """Ascending. Nearly sorted already while a group grows: what was sorted before comes first."""
+    if values.shape[0] > 64:
+        values.sort()
+        return
+    for i in range(1, values.shape[0]):
+        value = values[i]
+        at = i - 1
+        while at >= 0 and values[at] > value:
+            values[at + 1] = values[at]
+            at -= 1
+        values[at + 1] = value
