@@ -37,8 +37,12 @@ def link_nodes(depth, left, right):
 
 
 @kernel
-def order_leaves(left, right, root, gauge, lo, hi, mask, order):
+def order_leaves(left, right, root, gauge, lo, hi, mask, entry, order, between, flipped):
     """Walk the tree so that, at each inner node, the child nearer to the leaf just emitted comes first.
+
+    `entry` is the number of the box that counts as emitted before the first leaf, -1 for none; it may lie behind the
+    leaves' boxes. `between[i]` becomes the inner node that separates leaf i from leaf i + 1 of the order, and
+    `flipped[i]` says that its right side comes first.
 
     Nearer: its box grows less by the union with that leaf. Neighbours in this order make better groups in a leaf scan
     than neighbours in the tree's own order (9 % better certainty with the paper's greedy scan, measured on Adult).
@@ -50,7 +54,7 @@ def order_leaves(left, right, root, gauge, lo, hi, mask, order):
     node_hi = np.empty((n_inner, d), np.int32)
     node_mask = np.empty((n_inner, n_masks), np.uint64)
     node_width = np.empty(n_inner)
-    todo = np.empty(n_inner + 2, np.int64)
+    todo = np.empty(2 * n_inner + 3, np.int64)
     visit = np.empty(n_inner, np.int64)
     todo[0] = root
     top = 1
@@ -78,11 +82,12 @@ def order_leaves(left, right, root, gauge, lo, hi, mask, order):
                 child_mask = node_mask[child, a] if child >= 0 else mask[~child, a]
                 node_mask[node, a] = child_mask if first else node_mask[node, a] | child_mask
         node_width[node] = box_width(gauge, node_lo[node], node_hi[node], node_mask[node])
-    last = -1
+    last = entry
     n_emitted = 0
     both_lo = np.empty(d, np.int32)
     both_hi = np.empty(d, np.int32)
     both_mask = np.empty(n_masks, np.uint64)
+    swapped_at = np.zeros(n_inner, np.bool_)
     todo[0] = root
     top = 1
     while top > 0:
@@ -93,7 +98,11 @@ def order_leaves(left, right, root, gauge, lo, hi, mask, order):
             order[n_emitted] = last
             n_emitted += 1
             continue
+        if node >= n_inner:  # what is nearer was emitted, what is farther comes now
+            between[n_emitted - 1] = node - n_inner
+            continue
         nearer, farther = left[node], right[node]
+        swapped = False
         if last >= 0:
             growth_left = 0.0
             growth_right = 0.0
@@ -111,9 +120,14 @@ def order_leaves(left, right, root, gauge, lo, hi, mask, order):
                     growth_right = growth
             if growth_right < growth_left:
                 nearer, farther = farther, nearer
+                swapped = True
+        swapped_at[node] = swapped
         todo[top] = farther
-        todo[top + 1] = nearer
-        top += 2
+        todo[top + 1] = n_inner + node
+        todo[top + 2] = nearer
+        top += 3
+    for i in range(n_inner):
+        flipped[i] = swapped_at[between[i]]
 
 
 @kernel

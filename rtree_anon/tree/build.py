@@ -46,6 +46,11 @@ class Boxes:
         d = len(grid.space)
         return cls(np.empty((n, d), np.int32), np.empty((n, d), np.int32), np.empty((n, grid.n_masks), np.uint64))
 
+    def followed_by(self, others: Boxes) -> Boxes:
+        """These boxes and behind them the others."""
+        pairs = ((self.lo, others.lo), (self.hi, others.hi), (self.mask, others.mask))
+        return Boxes(*(np.concatenate(pair) for pair in pairs))  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
@@ -92,11 +97,21 @@ class LeafTree:
     @cached_property
     def order(self) -> NDArray[np.int64]:
         """The leaves in scan order: at each inner node the child nearer to the leaf just passed comes first."""
+        return self.walk(None)[0]
+
+    def walk(self, entry: Boxes | None) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """The leaves in scan order, as if the box `entry` had been passed before; the cuts between them; their turn.
+
+        See `order_leaves`: which inner node separates neighbours, and whether its right side comes first.
+        """
         left, right, root = self.links
-        order = np.empty(self.n_leaves, np.int64)
-        boxes = self.boxes
-        order_leaves(left, right, root, self.grid.gauge, boxes.lo, boxes.hi, boxes.mask, order)
-        return order
+        n = self.n_leaves
+        order, between, flipped = np.empty(n, np.int64), np.empty(n - 1, np.int64), np.empty(n - 1, np.bool_)
+        boxes = self.boxes if entry is None else self.boxes.followed_by(entry)
+        before = -1 if entry is None else n
+        gauge = self.grid.gauge
+        order_leaves(left, right, root, gauge, boxes.lo, boxes.hi, boxes.mask, before, order, between, flipped)
+        return order, between, flipped
 
     @cached_property
     def regions(self) -> Boxes:
@@ -153,11 +168,25 @@ def build_tree(
 
     `bias` names axes that are cut in preference: while one of them can be cut, no other is (paper, section 2.4).
     """
+    grid, rows = make_grid(codes, space)
+    return cut_rows(rows, grid, k, quality, threads=threads, seed=seed, bias=bias)
+
+
+def cut_rows(
+    rows: NDArray[np.int32],
+    grid: Grid,
+    k: int,
+    quality: str,
+    *,
+    threads: int | None,
+    seed: int,
+    bias: tuple[int, ...] = (),
+) -> LeafTree:
+    """Cut rows in kernel codes (see `make_grid`) into leaves, in place; otherwise as `build_tree`."""
     if threads is not None and threads < 1:
         raise UsageError(f"threads={threads} is not possible; use 1 or more, or None for all cores.")
-    grid, rows = make_grid(codes, space)
     effort = effort_for(quality, k, int((grid.gauge.scale > 0).sum()))
-    preferred = np.zeros(len(space), np.bool_)
+    preferred = np.zeros(len(grid.space), np.bool_)
     preferred[[grid.column_of_axis[a] for a in bias]] = True
     record = _cut_all(rows, grid, k, effort, preferred, threads or os.cpu_count() or 1, seed)
     return _recorded_tree(k, grid, rows, record)

@@ -70,7 +70,7 @@ def make_grid(codes: Codes, space: Space) -> tuple[Grid, NDArray[np.int32]]:
     n, d = codes.shape
     missing = missing_code(codes.dtype)
     ranks: list[NDArray[np.int64] | None] = [
-        _distinct(codes[:, a], missing) if _needs_ranks(axis) else None for a, axis in enumerate(space.axes)
+        _distinct(codes[:, a], missing) if needs_ranks(axis) else None for a, axis in enumerate(space.axes)
     ]
     kinds = [_kernel_kind(axis, ranks[a] is not None) for a, axis in enumerate(space.axes)]
     by_kind = {g.LINEAR: 0, g.MASK: 1}
@@ -90,7 +90,8 @@ def make_grid(codes: Codes, space: Space) -> tuple[Grid, NDArray[np.int32]]:
     return grid, rows
 
 
-def _needs_ranks(axis: Axis) -> bool:
+def needs_ranks(axis: Axis) -> bool:
+    """Whether the kernels see ranks instead of the codes of this axis."""
     wide = axis.lo <= -(2**31) or axis.hi >= 2**31
     return axis.kind == Kind.FLOAT or (axis.kind in (Kind.LINEAR, Kind.SPAN) and wide)
 

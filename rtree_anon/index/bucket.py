@@ -1,0 +1,192 @@
+"""From a bucket of packed rows to bundles: cut into leaves, put in order, packed into pages. One call, no Python per row.
+
+A bucket is a subtree of the index that fits into memory (and mostly into the processor's cache). What comes out is
+everything that the index stores of it, but for the rows' ids and the pages' places, which are known only when the
+buckets before it are done. So buckets can be cut by any number of threads, and the result does not depend on it.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.index.cuts import Cuts, walked
+from rtree_anon.index.rowlayout import RowLayout
+from rtree_anon.kernels import gauge as g
+from rtree_anon.kernels.bundles import (
+    HEADER_WORDS,
+    TREE_VECTORS,
+    gather_rows,
+    plan_bundles,
+    stored_boxes,
+    write_bundle,
+)
+from rtree_anon.kernels.rowwords import unpack_rows
+from rtree_anon.space import Space, missing_code
+from rtree_anon.storage.page import empty_run, payloads
+from rtree_anon.tree.build import Boxes, LeafTree, cut_rows
+from rtree_anon.tree.grid import Grid, make_grid, needs_ranks
+
+MISSING = missing_code(np.int64)
+BYTES_PER_WORD = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Bundles:
+    """Neighbouring bundles and the cuts between them; what the upper tree keeps of each bundle, and their pages."""
+
+    n_rows: NDArray[np.int64]
+    n_leaves: NDArray[np.int64]
+    n_pages: NDArray[np.int64]
+    lo: NDArray[np.int64]  # (bundles, axes): codes; MISSING where a value is missing
+    hi: NDArray[np.int64]  # MISSING where all are
+    mask: NDArray[np.uint64]  # (bundles, axes with at most 63 categories)
+    cuts: Cuts
+    pages: NDArray[np.uint8]  # as `PageStore.write_run` takes them; ids of consecutive rows are still to be set
+    lengths: NDArray[np.uint32]
+
+    def without_pages(self) -> Bundles:
+        """What is still needed once the pages are written."""
+        return replace(self, pages=self.pages[:0].copy(), lengths=self.lengths[:0].copy())
+
+
+@dataclass(frozen=True, eq=False)
+class Cutter:
+    """How the buckets of one load are cut."""
+
+    space: Space
+    layout: RowLayout  # quasi-identifiers, carried columns, and the ids where rows have them already
+    n_columns: int  # of a stored row, the id included
+    k: int
+    quality: str
+    page_bytes: int
+    seed: int = 0
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """The grid that all buckets share; None where each needs ranks of its own."""
+        if any(needs_ranks(axis) for axis in self.space.axes):
+            return None
+        return make_grid(np.empty((0, len(self.space)), np.int32), self.space)[0]
+
+    def cut(self, words: NDArray[np.uint64], number: int, entry: Boxes | None = None) -> Bundles:
+        """Cut the rows of a bucket; `entry` is the box (in kernel codes) that comes before it in the order."""
+        tree = self._tree(words, number)
+        order, cuts = walked(tree, entry)
+        starts = np.concatenate(([0], np.cumsum(tree.sizes[order])))
+        emitted = np.empty_like(words)
+        gather_rows(words, tree.rows, tree.starts, order, emitted)
+        masks = tree.boxes.mask[order]
+        return self._bundles(emitted, starts, masks, cuts)
+
+    def _tree(self, words: NDArray[np.uint64], number: int) -> LeafTree:
+        n, d = len(words), len(self.space)
+        grid = self.grid
+        if grid is None:
+            codes = np.empty((n, d), np.int64)
+            own = np.full(d, MISSING, np.int64)
+            unpack_rows(words, self.layout.words, 0, np.arange(d), own, codes)
+            grid, rows = make_grid(codes, self.space)
+        else:
+            rows = np.empty((n, d + 1), np.int32)
+            kinds = grid.gauge.kind[list(grid.column_of_axis)]
+            kernel_missing = np.where(kinds == g.MASK, 63, int(g.MISSING))
+            unpack_rows(words, self.layout.words, 0, np.array(grid.column_of_axis), kernel_missing, rows)
+            rows[:, d] = np.arange(n, dtype=np.int32)
+        return cut_rows(rows, grid, self.k, self.quality, threads=1, seed=(self.seed + number) % 2**63)
+
+    def _bundles(
+        self, words: NDArray[np.uint64], starts: NDArray[np.int64], masks: NDArray[np.uint64], cuts: Cuts
+    ) -> Bundles:
+        layout, n_leaves = self.layout, len(starts) - 1
+        lo = np.empty((n_leaves, layout.n_columns), np.uint64)
+        hi = np.empty_like(lo)
+        stored_boxes(words, layout.words, starts, lo, hi)
+        capacity = payloads(np.empty((1, self.page_bytes), np.uint8)).shape[1] // BYTES_PER_WORD
+        directory = HEADER_WORDS + 2 * (self.n_columns + TREE_VECTORS)
+        cut_bits = _bits(cuts.depth) + _bits(cuts.looks_at) + _bits(cuts.threshold) + _bits(cuts.left_set)
+        ends = np.empty(n_leaves, np.int64)
+        first, second, root = cuts.links
+        n_bundles = plan_bundles(first, second, root, starts, lo, hi, capacity, cut_bits, directory, ends)
+        ends = ends[:n_bundles]
+        begins = np.concatenate(([0], ends[:-1]))
+        pages, lengths, n_pages = self._write(words, starts, begins, ends, cuts, capacity)
+        d = len(self.space)
+        lowest, highest = np.minimum.reduceat(lo[:, :d], begins), np.maximum.reduceat(hi[:, :d], begins)
+        below = layout.words.below[:d]
+        return Bundles(
+            starts[ends] - starts[begins],
+            ends - begins,
+            n_pages,
+            _codes(lowest, below),
+            _codes(highest, below),
+            np.bitwise_or.reduceat(masks, begins) if masks.shape[1] else masks[:n_bundles],
+            cuts[ends[:-1] - 1],
+            pages,
+            lengths,
+        )
+
+    def _write(
+        self,
+        words: NDArray[np.uint64],
+        starts: NDArray[np.int64],
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        cuts: Cuts,
+        capacity: int,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint32], NDArray[np.int64]]:
+        """The bundles' pages, the length of each page's payload, and how many pages each bundle takes."""
+        looks_at, n_leaves = cuts.looks_at, ends - begins
+        n_rows = starts[ends] - starts[begins]
+        scratch = np.empty(int(n_rows.max()), np.uint64)
+        # Bundles of several leaves fit a page by plan; a single leaf is as long as it is.
+        bound = np.where(n_leaves > 1, 0, n_rows * (self.layout.n_words + 1) + 2 * (self.n_columns + TREE_VECTORS) + 2)
+        n_most = np.maximum(-(-bound // capacity), 1)
+        run = empty_run(int(n_most.sum()), self.page_bytes)
+        content = payloads(run).view(np.uint64)
+        lengths = np.zeros(len(run), np.uint32)
+        n_pages = np.ones(len(ends), np.int64)
+        at = 0
+        for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+            whole = content[at] if n_most[number] == 1 else np.zeros(int(n_most[number]) * capacity, np.uint64)
+            used = write_bundle(
+                words,
+                self.layout.words,
+                self.n_columns,
+                starts,
+                begin,
+                end,
+                cuts.depth,
+                looks_at,
+                cuts.threshold,
+                cuts.left_set,
+                scratch,
+                whole,
+            )
+            here = n_pages[number] = -(-used // capacity)
+            if n_most[number] > 1:
+                content[at : at + here] = whole[: here * capacity].reshape(here, capacity)
+            lengths[at : at + here] = capacity * BYTES_PER_WORD
+            lengths[at + here - 1] = (used - (here - 1) * capacity) * BYTES_PER_WORD
+            at += here
+        return run[:at], lengths[:at], n_pages
+
+
+def set_first_ids(bundles: Bundles, first_ids: NDArray[np.int64], n_columns: int) -> None:
+    """Number the rows of each bundle consecutively, in place."""
+    first_pages = np.cumsum(bundles.n_pages) - bundles.n_pages
+    content = payloads(bundles.pages).view(np.uint64)
+    content[first_pages, HEADER_WORDS + 2 * (n_columns - 1)] = first_ids.view(np.uint64)
+
+
+def _codes(stored: NDArray[np.uint64], below: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(stored == 0, MISSING, stored.view(np.int64) + below)
+
+
+def _bits(values: NDArray[np.integer]) -> int:
+    return (int(values.max()) - int(values.min())).bit_length() if len(values) else 0

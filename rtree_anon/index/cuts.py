@@ -1,0 +1,140 @@
+"""The cuts between neighbours: a binary tree over things in a row (buckets, bundles, leaves), as flat arrays.
+
+Between two neighbours there is exactly one inner node whose cut separates them, so a tree over n things is n - 1 cuts
+with their depths, in order. That form survives everything that is done to it: a part of it is a subtree's cuts, two
+trees are joined by putting one cut between them, and dropping a cut with all on one side of it leaves a tree.
+
+Cuts are in codes of the space (`rtree_anon.space`), not in kernel codes: rows with a smaller code than the threshold,
+or with a category of the set, are on the left side, which comes second where the cut is `flipped`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.kernels.leaforder import link_nodes
+from rtree_anon.kernels.routing import RouteTable
+from rtree_anon.space import Kind
+from rtree_anon.tree.build import Boxes, LeafTree
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """n - 1 cuts between n things."""
+
+    depth: NDArray[np.int32]
+    axis: NDArray[np.int16]
+    is_set: NDArray[np.bool_]
+    flipped: NDArray[np.bool_]
+    threshold: NDArray[np.int64]
+    left_set: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    @classmethod
+    def none(cls) -> Cuts:
+        """The tree over a single thing."""
+        empty = (np.int32, np.int16, np.bool_, np.bool_, np.int64, np.uint64)
+        return cls(*(np.empty(0, dtype) for dtype in empty))
+
+    def __getitem__(self, which: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Cuts:
+        return Cuts(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def deeper_by(self, depth: int) -> Cuts:
+        """The same tree, as a subtree at this depth."""
+        return Cuts(self.depth + np.int32(depth), *(getattr(self, field.name) for field in fields(self)[1:]))
+
+    @property
+    def looks_at(self) -> NDArray[np.uint64]:
+        """Axis, kind and turn of every cut as one number (kernels/bundles.py)."""
+        return (self.axis.astype(np.uint64) << np.uint64(2)) | (self.is_set * np.uint64(2)) | self.flipped
+
+    @classmethod
+    def from_vectors(
+        cls,
+        depth: NDArray[np.int64],
+        looks_at: NDArray[np.int64],
+        threshold: NDArray[np.int64],
+        left_set: NDArray[np.int64],
+    ) -> Cuts:
+        """Cuts as bundles and the upper tree store them."""
+        axis, is_set, flipped = looks_at >> 2, (looks_at & 2) != 0, (looks_at & 1) != 0
+        return cls(
+            depth.astype(np.int32), axis.astype(np.int16), is_set, flipped, threshold, left_set.view(np.uint64)
+        )
+
+    @cached_property
+    def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """First and second child of every cut (a cut, or ~thing), and the root."""
+        first, second = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
+        return first, second, int(link_nodes(self.depth, first, second))
+
+    @cached_property
+    def depth_of_things(self) -> NDArray[np.int32]:
+        """How deep each thing hangs: one below the deeper of its two neighbouring cuts."""
+        edge = np.full(1, -1, np.int32)
+        return np.maximum(np.concatenate((edge, self.depth)), np.concatenate((self.depth, edge))) + np.int32(1)
+
+    @cached_property
+    def route_table(self) -> RouteTable:
+        """For kernels that find the thing that a row belongs to. Cuts come first, then things."""
+        n_cuts, n = len(self), 2 * len(self) + 1
+        first, second, root = self.links
+        children = np.empty((n, 2), np.int64)
+        children[n_cuts:] = np.arange(n_cuts, n)[:, None]  # a thing leads to itself
+        numbers = [np.where(child >= 0, child, n_cuts + ~child) for child in (first, second)]
+        children[:n_cuts, 1] = np.where(self.flipped, numbers[1], numbers[0])
+        children[:n_cuts, 0] = np.where(self.flipped, numbers[0], numbers[1])
+        # Routing begins at node 0: the root changes places with whatever is there.
+        place = np.arange(n)
+        if n_cuts:
+            place[0], place[root] = root, 0
+
+        def placed(values: NDArray[np.generic], filler: object) -> NDArray[np.generic]:
+            whole = np.full(n, filler, values.dtype)
+            whole[:n_cuts] = values
+            return whole[place]
+
+        bucket = np.full(n, -1, np.int32)
+        bucket[n_cuts:] = np.arange(n_cuts + 1)
+        return RouteTable(
+            int(self.depth_of_things.max()),
+            placed(self.axis.astype(np.int32), 0),
+            placed(self.threshold, 0),
+            placed(self.left_set, 0),
+            placed(self.is_set, False),
+            place[children[place]].astype(np.int32),
+            bucket[place],
+        )
+
+
+def joined(parts: Sequence[Cuts], between: Cuts) -> Cuts:
+    """One tree from trees, one for each thing of `between`."""
+    pieces = []
+    for number, (part, depth) in enumerate(zip(parts, between.depth_of_things.tolist(), strict=True)):
+        pieces.append(part.deeper_by(depth))
+        if number < len(between):
+            pieces.append(between[number : number + 1])
+    return Cuts(*(np.concatenate([getattr(piece, field.name) for piece in pieces]) for field in fields(Cuts)))
+
+
+def walked(tree: LeafTree, entry: Boxes | None) -> tuple[NDArray[np.int64], Cuts]:
+    """The leaves of a tree in scan order, coming from the box `entry`, and the cuts between them."""
+    order, between, flipped = tree.walk(entry)
+    grid = tree.grid
+    axis = np.array(grid.axis_of_column, np.int16)[tree.axis[between]]
+    threshold = tree.threshold[between].astype(np.int64)
+    for number, ranks in enumerate(grid.ranks):
+        if ranks is not None:  # a rank separates what lies below its value from what does not
+            here = axis == number
+            threshold[here] = ranks[threshold[here]]
+    is_set = np.array([a.kind == Kind.SET for a in grid.space.axes])[axis] if len(axis) else np.empty(0, np.bool_)
+    threshold[is_set] = 0
+    left_set = np.where(is_set, tree.left_set[between], np.uint64(0))
+    return order, Cuts(tree.depth[between], axis, is_set, flipped, threshold, left_set)

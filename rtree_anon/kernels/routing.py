@@ -1,0 +1,106 @@
+"""Routing: which bucket of the upper tree each row of a batch belongs to, and the batch sorted by bucket.
+
+The tree is flat: node i sends a row left where `is_left`, children are numbers of nodes, and a bucket is a node that
+leads to itself, so that all rows take the same number of steps and the steps of different rows overlap in the processor.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.rowwords import pack_columns
+
+_BLOCK_ROWS = 512
+
+
+class RouteTable(NamedTuple):
+    """A tree of cuts. Buckets have both children equal to themselves."""
+
+    n_steps: int  # length of the longest path
+    column: NDArray[np.int32]
+    threshold: NDArray[np.int64]  # rows with a smaller code go left
+    left_set: NDArray[np.uint64]  # where the column is a set of categories: those that go left
+    is_set: NDArray[np.bool_]
+    child: NDArray[np.int32]  # (nodes, 2): where rows go that are not left, and that are
+    bucket: NDArray[np.int32]  # number of the bucket, -1 for inner nodes
+
+
+@kernel
+def route_block(codes, first, n, missing, table, node):
+    """node[i] becomes the last node on the path of row first + i."""
+    node[:n] = 0
+    any_set = table.is_set.any()
+    for _ in range(table.n_steps):
+        if any_set:
+            for i in range(n):
+                at = node[i]
+                code = np.int64(codes[table.column[at], first + i])
+                if table.is_set[at]:
+                    bit = np.uint64(63) if code == missing else np.uint64(code)
+                    left = np.int64((table.left_set[at] >> bit) & np.uint64(1))
+                else:
+                    left = np.int64(code < table.threshold[at])
+                node[i] = table.child[at, left]
+        else:
+            for i in range(n):
+                at = node[i]
+                left = np.int64(codes[table.column[at], first + i] < table.threshold[at])
+                node[i] = table.child[at, left]
+
+
+@kernel
+def route_batch(codes, missing, table, bucket, counts):
+    """Fill bucket[i] (uint16 or uint32) for every row of codes[column, row], and add up counts[bucket]."""
+    node = np.empty(_BLOCK_ROWS, np.uint32)
+    n = codes.shape[1]
+    for begin in range(0, n, _BLOCK_ROWS):
+        m = min(_BLOCK_ROWS, n - begin)
+        route_block(codes, begin, m, missing, table, node)
+        for i in range(m):
+            b = table.bucket[node[i]]
+            bucket[begin + i] = b
+            counts[b] += 1
+
+
+@kernel
+def sort_packed(codes, missing, layout, bucket, starts, words):
+    """Pack the rows and put them at their places: rows of bucket b at words[starts[b]:], in input order.
+
+    `starts` is moved on: afterwards it holds the ends. False where a value does not fit the layout.
+    """
+    n = codes.shape[1]
+    n_words = words.shape[1]
+    block = np.empty((_BLOCK_ROWS, n_words), np.uint64)
+    fits = True
+    for begin in range(0, n, _BLOCK_ROWS):
+        m = min(_BLOCK_ROWS, n - begin)
+        fits &= pack_columns(codes, begin, m, missing, layout, block)
+        for i in range(m):
+            b = bucket[begin + i]
+            place = starts[b]
+            starts[b] = place + 1
+            for w in range(n_words):
+                words[place, w] = block[i, w]
+    return fits
+
+
+@kernel
+def gather_buckets(words, first_row, starts, begin, end, out):
+    """Copy the rows of buckets begin .. end-1 from all batches to `out`, bucket by bucket; the number of rows.
+
+    Batch i lies at words[first_row[i]:] sorted by bucket; bucket b of it at starts[i, b]:starts[i, b+1] from there on.
+    """
+    at = 0
+    for b in range(begin, end):
+        for i in range(first_row.shape[0]):
+            source = first_row[i] + starts[i, b]
+            n = starts[i, b + 1] - starts[i, b]
+            out[at : at + n] = words[source : source + n]
+            at += n
+    return at
