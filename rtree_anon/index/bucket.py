@@ -1,4 +1,4 @@
-"""From a bucket of packed rows to bundles: cut into leaves, put in order, packed into pages. One call, no Python per row.
+"""From a bucket of packed rows to bundles: cut into leaves, put in order, packed into pages, no Python per row.
 
 A bucket is a subtree of the index that fits into memory (and mostly into the processor's cache). What comes out is
 everything that the index stores of it, but for the rows' ids and the pages' places, which are known only when the

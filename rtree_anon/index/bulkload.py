@@ -10,6 +10,8 @@ of an external sort (R+-tree paper, sections 2.1 and 5.2; Arge 1995). Memory: th
 last chunk and a few buckets in step 3.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 from collections import deque
@@ -240,9 +242,7 @@ def _deferred(function: Callable[[Words], NDArray[np.int64]], words: Words) -> C
     return lambda: function(words)
 
 
-def _in_order(
-    pool: ThreadPoolExecutor, function: Callable[[int], Bundles], n: int, n_ahead: int
-) -> Iterator[Bundles]:
+def _in_order(pool: ThreadPoolExecutor, function: Callable[[int], Bundles], n: int, n_ahead: int) -> Iterator[Bundles]:
     """function(0), function(1), …, computed by the pool, at most n_ahead of them at a time."""
     running: deque[Future[Bundles]] = deque()
     try:

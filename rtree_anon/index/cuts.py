@@ -8,11 +8,14 @@ Cuts are in codes of the space (`rtree_anon.space`), not in kernel codes: rows w
 or with a category of the set, are on the left side, which comes second where the cut is `flipped`.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +44,7 @@ class Cuts:
     def none(cls) -> Cuts:
         """The tree over a single thing."""
         empty = (np.int32, np.int16, np.bool_, np.bool_, np.int64, np.uint64)
-        return cls(*(np.empty(0, dtype) for dtype in empty))
+        return cls(*(np.empty(0, dtype) for dtype in empty))  # type: ignore[arg-type]
 
     def __getitem__(self, which: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Cuts:
         return Cuts(*(getattr(self, field.name)[which] for field in fields(self)))
@@ -65,9 +68,7 @@ class Cuts:
     ) -> Cuts:
         """Cuts as bundles and the upper tree store them."""
         axis, is_set, flipped = looks_at >> 2, (looks_at & 2) != 0, (looks_at & 1) != 0
-        return cls(
-            depth.astype(np.int32), axis.astype(np.int16), is_set, flipped, threshold, left_set.view(np.uint64)
-        )
+        return cls(depth.astype(np.int32), axis.astype(np.int16), is_set, flipped, threshold, left_set.view(np.uint64))
 
     @cached_property
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -96,8 +97,8 @@ class Cuts:
         if n_cuts:
             place[0], place[root] = root, 0
 
-        def placed(values: NDArray[np.generic], filler: object) -> NDArray[np.generic]:
-            whole = np.full(n, filler, values.dtype)
+        def placed(values: NDArray[Any], filler: object) -> NDArray[Any]:
+            whole: NDArray[Any] = np.full(n, filler, values.dtype)
             whole[:n_cuts] = values
             return whole[place]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.index.cuts import Cuts, walked
@@ -36,9 +35,7 @@ class Seed:
         return Boxes(self.boxes.lo[before], self.boxes.hi[before], self.boxes.mask[before])
 
 
-def seed_from(
-    sample: NDArray[Any], space: Space, n_buckets: int, quality: str, threads: int | None, seed: int
-) -> Seed:
+def seed_from(sample: NDArray[Any], space: Space, n_buckets: int, quality: str, threads: int | None, seed: int) -> Seed:
     """Cuts for about `n_buckets` buckets from coded rows sample[row, axis]."""
     if n_buckets <= 1 or len(sample) < 2:
         return Seed(Cuts.none(), None)

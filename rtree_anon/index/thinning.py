@@ -43,15 +43,16 @@ def thinned(cuts: Cuts, counts: NDArray[np.int64], enough: Callable[[int, int], 
         if node < 0:
             members[~node] = [~node]
             continue
-        spans = [(~child, ~child + 1) if child < 0 else (begin[child], end[child]) for child in (first[node], second[node])]
+        children = (int(first[node]), int(second[node]))
+        spans = [(~child, ~child + 1) if child < 0 else (int(begin[child]), int(end[child])) for child in children]
         stands = [enough(*span) for span in spans]
         if all(stands):
             kept.append(node)
-            todo += [int(first[node]), int(second[node])]
+            todo += children
         elif any(stands):
             keep = stands.index(True)
             dissolved += [b for b in range(*spans[1 - keep]) if counts[b]]
-            todo.append(int((first, second)[keep][node]))
+            todo.append(children[keep])
         else:
             members[int(begin[node])] = list(range(int(begin[node]), int(end[node])))
     return Thinned(cuts[np.array(sorted(kept), np.int64)], [members[b] for b in sorted(members)], sorted(dissolved))

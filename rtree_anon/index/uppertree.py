@@ -47,12 +47,10 @@ class UpperTree:
     @classmethod
     def over(cls, parts: Sequence[Bundles], first_pages: Sequence[int], between: Cuts) -> UpperTree:
         """The tree over the bundles of buckets: bucket i was written from page first_pages[i] on."""
-        pages = [
-            first + np.cumsum(part.n_pages) - part.n_pages for part, first in zip(parts, first_pages, strict=True)
-        ]
+        pages = [first + np.cumsum(part.n_pages) - part.n_pages for part, first in zip(parts, first_pages, strict=True)]
         names = ("n_pages", "n_rows", "n_leaves", "lo", "hi", "mask")
-        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(np.concatenate(pages), *arrays, joined([part.cuts for part in parts], between))
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return cls(page=np.concatenate(pages), **arrays, cuts=joined([part.cuts for part in parts], between))
 
     def to_bytes(self) -> bytes:
         """The blob."""

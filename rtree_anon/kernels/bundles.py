@@ -10,10 +10,11 @@ A bundle is a sequence of 64-bit words, little-endian:
 
 Vectors are, in this order: the columns of the rows (codes; the last one is the row's id), and, describing the leaves,
 their sizes and of the cuts between neighbouring leaves their depth, what they look at (4 times the axis, plus 2 where
-the cut is a set of categories, plus 1 where its right side comes first), their threshold and their set. With MISSING_IS_ZERO an entry of
-0 is a missing value; with CONSECUTIVE entry i is base + i and takes no bits (ids after a bulk load).
+the cut is a set of categories, plus 1 where its right side comes first), their threshold and their set. With
+MISSING_IS_ZERO an entry of 0 is a missing value; with CONSECUTIVE entry i is base + i and takes no bits (ids after a
+bulk load).
 
-The entries of a column in a page lie close together, because a page is a small box: 36 bytes of codes shrink to about 10.
+The entries of a column lie close together, because a page is a small box: 36 bytes of codes shrink to about 10.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"

@@ -1,7 +1,7 @@
 """Routing: which bucket of the upper tree each row of a batch belongs to, and the batch sorted by bucket.
 
-The tree is flat: node i sends a row left where `is_left`, children are numbers of nodes, and a bucket is a node that
-leads to itself, so that all rows take the same number of steps and the steps of different rows overlap in the processor.
+The tree is flat: a node sends a row left or right, children are numbers of nodes, and a bucket is a node that leads to
+itself, so that all rows take the same number of steps and the steps of different rows overlap in the processor.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
