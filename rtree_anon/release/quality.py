@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,25 +28,52 @@ from numpy.typing import NDArray
 from rtree_anon.release.columns import GroupColumn
 
 
-def measure(
+@dataclass(frozen=True)
+class Sums:
+    """What the measures are made of; the sums of parts of a release add up to those of the whole."""
+
+    n_rows: int = 0
+    n_groups: int = 0
+    smallest_group: int | None = None
+    penalty: float = 0.0  # over rows and attributes, weighted
+    squares: float = 0.0  # of the groups' sizes
+    surprise: float = 0.0  # N * kl_divergence; NaN where nothing is known of the original rows
+
+    def __add__(self, other: Sums) -> Sums:
+        smallest = [sums.smallest_group for sums in (self, other) if sums.smallest_group is not None]
+        return Sums(
+            self.n_rows + other.n_rows,
+            self.n_groups + other.n_groups,
+            min(smallest, default=None),
+            self.penalty + other.penalty,
+            self.squares + other.squares,
+            self.surprise + other.surprise,
+        )
+
+    def measures(self, weights: Sequence[float], k: int) -> dict[str, float]:
+        """The measures by name; `kl_divergence` is NaN where nothing is known of the original rows."""
+        return {
+            "certainty": self.penalty / (self.n_rows * sum(weights)),
+            "certainty_sum": self.penalty,
+            "discernibility": self.squares,
+            "average_class_size": self.n_rows / self.n_groups / k,
+            "kl_divergence": self.surprise / self.n_rows,
+        }
+
+
+def sums_of(
     columns: Sequence[GroupColumn],
     sizes: NDArray[np.int64],
     weights: Sequence[float],
-    k: int,
     log_multiplicity: Callable[[], float] | None = None,
-) -> dict[str, float]:
-    """The measures by name; `kl_divergence` is NaN where nothing is known of the original rows."""
-    n_rows = int(sizes.sum())
-    total = sum(weight * float((column.penalty * sizes).sum()) for column, weight in zip(columns, weights, strict=True))
-    divergence = math.nan
+) -> Sums:
+    """The sums of groups with these columns and sizes."""
+    penalty = sum(
+        weight * float((column.penalty * sizes).sum()) for column, weight in zip(columns, weights, strict=True)
+    )
+    surprise = math.nan
     if log_multiplicity is not None:
         log_cells = sum(np.log(column.cells) for column in columns)
-        spread = float((sizes * (log_cells - np.log(sizes))).sum())
-        divergence = (log_multiplicity() + spread) / n_rows
-    return {
-        "certainty": total / (n_rows * sum(weights)),
-        "certainty_sum": total,
-        "discernibility": float((sizes.astype(np.float64) ** 2).sum()),
-        "average_class_size": n_rows / len(sizes) / k,
-        "kl_divergence": divergence,
-    }
+        surprise = log_multiplicity() + float((sizes * (log_cells - np.log(sizes))).sum())
+    squares = float((sizes.astype(np.float64) ** 2).sum())
+    return Sums(int(sizes.sum()), len(sizes), int(sizes.min()), penalty, squares, surprise)

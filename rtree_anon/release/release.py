@@ -7,10 +7,9 @@ Rows inside a group are sorted by their released columns, so that nothing is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,10 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import SchemaError, UsageError
 from rtree_anon.release.columns import GroupColumn
-from rtree_anon.release.quality import measure
+from rtree_anon.release.quality import Sums, sums_of
+from rtree_anon.release.released import COUNT, GROUP, ReleasedTable, check_form
 from rtree_anon.release.row_order import one_array, order_rows, pseudonyms
 
-STYLES = ("interval", "text")
-LAYOUTS = ("rows", "groups")
-COUNT = "count"  # the column of a groups layout that holds the sizes
-GROUP = "group"
 _BATCH_ROWS = 1 << 16
 
 
@@ -41,7 +37,7 @@ class Rows:
     key: str | None = None
 
 
-class Release:
+class Release(ReleasedTable):
     """One anonymized table at one k.
 
     >>> import rtree_anon as ra
@@ -79,7 +75,7 @@ class Release:
         self._log_multiplicity = log_multiplicity
         self.k, self.base_k, self.version, self.model = k, base_k, version, model or f"KAnonymity({k})"
         self.method, self.compact, self.algorithm, self.source = method, compact, algorithm, source
-        self._check_names()
+        require_distinct_names(self.quasi, (*rows.sensitive, *rows.keep, rows.identity, rows.key))
 
     @property
     def n_rows(self) -> int:
@@ -88,6 +84,10 @@ class Release:
     @property
     def n_groups(self) -> int:
         return len(self._sizes)
+
+    @property
+    def smallest_group(self) -> int:
+        return int(self._sizes.min())
 
     @property
     def group_sizes(self) -> NDArray[np.int64]:
@@ -99,20 +99,18 @@ class Release:
         """The names of the quasi-identifiers."""
         return tuple(column.name for column in self._columns)
 
-    def __repr__(self) -> str:
-        return f"<Release k={self.k}: {self.n_rows:,} rows in {self.n_groups:,} groups of {', '.join(self.quasi)}>"
-
     def quality(self) -> dict[str, float]:
         """Certainty (0: exact, 1: nothing is said), discernibility, average class size and KL divergence.
 
         Definitions 3 to 5 of the R+-tree paper; `certainty` is the weighted mean over rows and attributes,
         `certainty_sum` the paper's own sum. Computed once.
         """
-        return dict(self._quality)
+        return self.sums.measures(self._weights, self.k)
 
     @cached_property
-    def _quality(self) -> dict[str, float]:
-        return measure(self._columns, self._sizes, self._weights, self.k, self._log_multiplicity)
+    def sums(self) -> Sums:
+        """What the figures of quality are made of."""
+        return sums_of(self._columns, self._sizes, self._weights, self._log_multiplicity)
 
     def count(self, *, estimate: str = "intersect", **conditions: Any) -> float:
         """COUNT(*) of a query, answered from the release alone (paper, sections 2.3 and 5.4).
@@ -137,56 +135,6 @@ class Release:
             share *= overlap
         return float(self._sizes[touched].sum()) if estimate == "intersect" else float((self._sizes * share).sum())
 
-    def to_arrow(
-        self,
-        style: str = "interval",
-        layout: str = "rows",
-        *,
-        group_id: bool = False,
-        key: bool = False,
-        identity: bool = False,
-    ) -> pa.Table:
-        """The released table.
-
-        `style`: "interval" (x_lo and x_hi for numbers and dates, text for categories) or "text" (one text column per
-        quasi-identifier). `layout`: "rows" (one row per row) or "groups" (one row per group with its `count`; carried
-        columns become lists). `group_id`, `key` and `identity` add columns that are left out otherwise; the identity
-        becomes a random number, drawn anew at every call.
-        """
-        batches = list(self.batches(style, layout, group_id=group_id, key=key, identity=identity))
-        return pa.Table.from_batches(batches)
-
-    def to_pandas(self, style: str = "interval", layout: str = "rows", **extra: bool) -> Any:
-        """The released table as a pandas data frame (see `to_arrow`)."""
-        return self.to_arrow(style, layout, **extra).to_pandas()
-
-    def to_polars(self, style: str = "interval", layout: str = "rows", **extra: bool) -> Any:
-        """The released table as a polars data frame (see `to_arrow`)."""
-        try:
-            import polars
-        except ImportError as error:
-            raise UsageError("polars is not installed: pip install 'rtree-anon[polars]'.") from error
-        return polars.from_arrow(self.to_arrow(style, layout, **extra))
-
-    def write(
-        self,
-        path: str | PathLike[str],
-        style: str | None = None,
-        layout: str = "rows",
-        *,
-        overwrite: bool = False,
-        group_id: bool = False,
-        key: bool = False,
-        identity: bool = False,
-    ) -> None:
-        """Write the release to a .parquet or .csv file, which appears only when it is complete, checked and durable.
-
-        CSV is written in text style unless told otherwise, Parquet in interval style.
-        """
-        from rtree_anon.release.writing import write_release
-
-        write_release(self, path, style, layout, overwrite=overwrite, group_id=group_id, key=key, identity=identity)
-
     def batches(
         self,
         style: str = "interval",
@@ -197,10 +145,7 @@ class Release:
         identity: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The released table in record batches, so that it need not be in memory at once."""
-        if style not in STYLES:
-            raise UsageError(f"style={style!r} is not known; choose one of {', '.join(STYLES)}.")
-        if layout not in LAYOUTS:
-            raise UsageError(f"layout={layout!r} is not known; choose one of {', '.join(LAYOUTS)}.")
+        check_form(style, layout)
         generalized: dict[str, pa.Array] = {}
         for column in self._columns:
             generalized.update(column.columns(style))
@@ -256,19 +201,12 @@ class Release:
             carried = carried.set_column(place, rows.identity, pseudonyms(one_array(carried.column(place))))
         return carried
 
-    def _check_names(self) -> None:
-        """No column may stand for another one: neither when they are released nor when a checker looks for them."""
-        taken: dict[str, str] = {}
-        for column in self._columns:
-            for suffix in ("", "_lo", "_hi", "_missing"):
-                self._take_name(taken, column.name + suffix, column.name)
-        carried = (*self._rows.sensitive, *self._rows.keep, self._rows.identity, self._rows.key)
-        for name in carried:
-            if name is not None:
-                self._take_name(taken, name, name)
 
-    @staticmethod
-    def _take_name(taken: dict[str, str], name: str, owner: str) -> None:
+def require_distinct_names(quasi: Iterable[str], carried: Iterable[str | None]) -> None:
+    """No column may stand for another one: neither when they are released nor when a checker looks for them."""
+    taken: dict[str, str] = {}
+    names = [(name + suffix, name) for name in quasi for suffix in ("", "_lo", "_hi", "_missing")]
+    for name, owner in (*names, *((name, name) for name in carried if name is not None)):
         if taken.setdefault(name, owner) is not owner:
             raise SchemaError(
                 f"The column {owner!r} would share the name {name!r} with a column made from {taken[name]!r}; rename "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import pytest
 import rtree_anon as ra
 from rtree_anon.io.table import CodedTable, read_table
 from rtree_anon.release import from_tree
+from rtree_anon.release.bounds import Bounds, region_bounds, tight_bounds, tree_regions
+from rtree_anon.release.columns import ALL, NONE
 from rtree_anon.release.from_tree import release_tree
 from rtree_anon.release.verifying import verify_groups
+from rtree_anon.space import Axis, Kind, Space
 from rtree_anon.tree import build_tree
-from rtree_anon.tree.build import Boxes, LeafTree
 from tests.release.mixed import make_mixed
 
 FLAVOURS = ("int", "limits", "wide", "float", "date", "bool", "few", "many", "tree")
@@ -26,13 +29,12 @@ class Seen:
     """What a release hands to the verification, to be spoiled."""
 
     table: CodedTable
-    tree: LeafTree
-    boxes: Boxes
+    bounds: list[Bounds]
     row_numbers: Any
     sizes: Any
 
     def verify(self, k: int = 3) -> None:
-        verify_groups(self.table, self.tree.grid, self.boxes, self.row_numbers, self.sizes, k)
+        verify_groups(self.table, self.bounds, self.row_numbers, self.sizes, k)
 
 
 def seen(flavour: str, gap: float, compact: bool = True) -> Seen:
@@ -40,8 +42,32 @@ def seen(flavour: str, gap: float, compact: bool = True) -> Seen:
     table = read_table(mixed.table, ra.Schema(mixed.quasi))
     tree = build_tree(table.codes, table.space, 3, threads=1)
     grouping = tree.group(3, "leaves")
-    boxes = tree.group_boxes(grouping, compact)
-    return Seen(table, tree, boxes, tree.rows[:, -1].astype(np.int64), tree.sizes.copy())
+    if compact:
+        bounds = tight_bounds(tree, tree.group_boxes(grouping), np.arange(table.n_rows), tree.sizes)
+    else:
+        bounds = region_bounds(tree.grid, tree_regions(tree, table.coders), grouping)
+    return Seen(table, list(bounds), tree.rows[:, -1].astype(np.int64), tree.sizes.copy())
+
+
+def spoilt_bounds(bounds: Bounds, group: int) -> Iterator[Bounds]:
+    """The same bounds, each too small for one group by the least that is possible."""
+
+    def changed(values: Any, value: Any) -> Any:
+        copied = values.copy()
+        copied[group] = value
+        return copied
+
+    if bounds.mask is not None:
+        mask = int(bounds.mask[group])
+        for bit in (mask & -mask, 1 << (mask.bit_length() - 1)):
+            yield replace(bounds, mask=changed(bounds.mask, mask & ~bit))
+        return
+    state = NONE if bounds.missing is None else int(bounds.missing[group])
+    if state != NONE:
+        yield replace(bounds, missing=changed(bounds.missing, NONE))
+    if state != ALL:  # no row has to lie there for the box to be too small
+        yield replace(bounds, first=changed(bounds.first, bounds.first[group] + 1))
+        yield replace(bounds, last=changed(bounds.last, bounds.last[group] - 1))
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -50,31 +76,27 @@ def test_a_correct_release_passes_and_a_box_that_is_too_small_does_not(flavour: 
     correct = seen(flavour, gap)
     correct.verify()
     seen(flavour, gap, compact=False).verify()
-    grid = correct.tree.grid
-    column = grid.column_of_axis[0]
-    spoilt = 0
+    n_spoilt = 0
     for group in range(len(correct.sizes)):
-        for side in (0, 1):
-            wrong = seen(flavour, gap)
-            if grid.space.axes[0].kind.name == "SET":
-                mask = int(wrong.boxes.mask[group, column - grid.gauge.n_linear])
-                bit = mask & -mask if side == 0 else 1 << (mask.bit_length() - 1)
-                wrong.boxes.mask[group, column - grid.gauge.n_linear] = mask & ~bit
-            else:
-                lo, hi = int(wrong.boxes.lo[group, column]), int(wrong.boxes.hi[group, column])
-                if lo == hi and (grid.ranks[0] is not None or abs(lo) >= 2**31 - 1):
-                    continue  # there is no next code
-                # The next kernel code inwards: no row has to lie there for the box to be too small.
-                if side == 0:
-                    wrong.boxes.lo[group, column] = max(lo + 1, grid.lowest_code(0))
-                else:
-                    wrong.boxes.hi[group, column] = hi - 1
-            with pytest.raises(ra.PrivacyError, match="'q0' lies outside"):
-                wrong.verify()
-            spoilt += 1
-            if spoilt > 12:
-                return
-    assert spoilt > 2
+        for bounds in spoilt_bounds(correct.bounds[0], group):
+            with pytest.raises(ra.PrivacyError, match=r"'q0' .*lies outside"):
+                replace(correct, bounds=[bounds, correct.bounds[1]]).verify()
+            n_spoilt += 1
+    assert n_spoilt >= len(correct.sizes)
+
+
+def test_a_mistake_in_any_block_of_a_long_table_is_found() -> None:
+    """Rows are looked at in blocks, and in threads where there are many."""
+    n = 300_000
+    codes = np.arange(n, dtype=np.int32)[:, None]
+    table = CodedTable(codes, Space((Axis("x", Kind.LINEAR, 0, n - 1),)), (), pa.table({}), ra.Schema(["x"]), "t")
+    first, sizes = np.arange(0, n, 6), np.full(n // 6, 6)
+    verify_groups(table, [Bounds(first, first + 5)], np.arange(n), sizes, 6)
+    for group in (0, 25_000, n // 6 - 1):
+        last = first + 5
+        last[group] -= 1
+        with pytest.raises(ra.PrivacyError, match="'x' lies outside"):
+            verify_groups(table, [Bounds(first, last)], np.arange(n), sizes, 6)
 
 
 def test_a_group_below_k() -> None:
