@@ -49,13 +49,13 @@ def check(
     grouped_by: list[str] = []
 
     def choose(names: Sequence[str]) -> list[str]:
-        grouped_by.extend(column for name in asked[0] for column in _columns_of(name, names))
+        grouped_by.extend(column for name in asked[0] for column in columns_of(name, names))
         return [*grouped_by, *(_present(name, names) for name in others)]
 
     with open_columns(table, choose) as columns:
         if columns.num_rows == 0:
             raise InputError("The table has no rows, so there is nothing to check.")
-        weights = None if counts is None else _weights(columns.column(counts), counts)
+        weights = None if counts is None else weights_of(columns.column(counts), counts)
         names = list(dict.fromkeys(grouped_by))
         # One column after the other, so that only one is in memory at a time.
         grouping = group_rows((code_column(columns.column(name), name) for name in names), weights)
@@ -82,7 +82,7 @@ def _as_names(names: Sequence[str], role: str) -> list[str]:
     return listed
 
 
-def _columns_of(name: str, names: Sequence[str]) -> list[str]:
+def columns_of(name: str, names: Sequence[str]) -> list[str]:
     """The columns that hold the quasi-identifier `name`."""
     lo, hi, missing = f"{name}_lo", f"{name}_hi", f"{name}_missing"
     if name in names:
@@ -102,7 +102,8 @@ def _present(name: str, names: Sequence[str]) -> str:
     return name
 
 
-def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
+def weights_of(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
+    """A column that says how many rows a row stands for, as numbers."""
     try:
         numbers = column.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

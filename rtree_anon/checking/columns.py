@@ -31,7 +31,7 @@ class Coded:
 
 def code_column(column: pa.ChunkedArray, name: str) -> Coded:
     """Codes that are equal where the values are; in no particular order."""
-    column = _plain(column, name)
+    column = plain_column(column, name)
     if pa.types.is_integer(column.type) and column.type != pa.uint64() and column.null_count < len(column):
         bounds = pc.min_max(column).as_py()
         width = bounds["max"] - bounds["min"] + 1
@@ -50,7 +50,7 @@ def code_in_order(column: pa.ChunkedArray, name: str) -> Coded:
 
     Texts that are all numbers are in the order of the numbers (a column of a text file, say).
     """
-    column = _plain(column, name)
+    column = plain_column(column, name)
     codes, values = _dictionary(column)
     if pa.types.is_floating(column.type):
         values = values.view(column.type)
@@ -68,13 +68,13 @@ def take_rows(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArr
     return _without_views(column).take(pa.array(rows))
 
 
-def _plain(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def plain_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """The column in a type that subtraction and dictionaries understand, its values unchanged."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=column.type.storage_type)
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _plain(column.cast(kind.value_type), name)
+        return plain_column(column.cast(kind.value_type), name)
     if pa.types.is_nested(kind):
         raise InputError(f"has the type {kind}; give it as a text, a number or a date", column=name)
     if pa.types.is_boolean(kind):

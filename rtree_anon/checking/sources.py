@@ -7,11 +7,13 @@ everybody who reads the file. An empty field is missing; a quoted empty field is
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -22,6 +24,7 @@ from rtree_anon.errors import InputError, SchemaError, UsageError
 
 _DELIMITERS = (",", ";", "\t", "|")
 
+_Measured = TypeVar("_Measured")
 ChooseColumns = Callable[[Sequence[str]], Sequence[str]]
 
 
@@ -50,9 +53,46 @@ def open_columns(table: Any, choose: ChooseColumns) -> Iterator[Columns]:
     if not path.is_file():
         what = "is a directory, not a table; name one of its files" if path.is_dir() else "does not exist"
         raise UsageError(f"{path} {what}.")
+    with _named_errors(path), _from_path(path, choose) as columns:
+        yield columns
+
+
+def map_pieces(
+    path: str | os.PathLike[str], choose: ChooseColumns, measure: Callable[[pa.Table], _Measured]
+) -> list[_Measured]:
+    """measure(piece) for every piece of a file, in order; of the chosen columns, and only a few pieces at a time.
+
+    A piece is a row group of Parquet, measured in threads, or a block of a CSV file.
+    """
+    path = Path(path)
+    with _named_errors(path):
+        if path.suffix == ".parquet":
+            with pyarrow.parquet.ParquetFile(path) as file:
+                names = _chosen(file.schema_arrow.names, choose)
+                metadata = file.metadata
+            local, opened = threading.local(), []
+
+            def read_and_measure(group: int) -> _Measured:
+                if not hasattr(local, "file"):  # a reader for each thread
+                    local.file = pyarrow.parquet.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
+                    opened.append(local.file)
+                return measure(local.file.read_row_group(group, names, use_threads=False))
+
+            try:
+                with ThreadPoolExecutor(os.cpu_count()) as pool:
+                    return list(pool.map(read_and_measure, range(metadata.num_row_groups)))
+            finally:
+                for file in opened:
+                    file.close()
+        with pyarrow.csv.open_csv(path, **_csv_options(path, _delimiter(path), choose)) as stream:
+            return [measure(pa.Table.from_batches([batch])) for batch in stream]
+
+
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    """Errors of Arrow and of the system as errors that name the file."""
     try:
-        with _from_path(path, choose) as columns:
-            yield columns
+        yield
     except MemoryError:  # Arrow's is an ArrowException too, but says nothing against the file
         raise
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
@@ -129,20 +169,23 @@ def _read_csv(path: Path, choose: ChooseColumns) -> pa.Table:
 
 
 def _parse_csv(path: Path, delimiter: str, choose: ChooseColumns) -> pa.Table:
+    options = _csv_options(path, delimiter, choose)
+    return pyarrow.csv.read_csv(path, **options)
+
+
+def _csv_options(path: Path, delimiter: str, choose: ChooseColumns) -> dict[str, Any]:
     with pyarrow.csv.open_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter)) as stream:
-        names = stream.schema.names
-    chosen = _chosen(names, choose)
-    return pyarrow.csv.read_csv(
-        path,
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(
+        chosen = _chosen(stream.schema.names, choose)
+    return {
+        "parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "convert_options": pyarrow.csv.ConvertOptions(
             include_columns=chosen,
             column_types=dict.fromkeys(chosen, pa.string()),
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),
-    )
+    }
 
 
 def _refuse_ragged_rows(path: Path, delimiter: str) -> None:

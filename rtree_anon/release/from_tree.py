@@ -45,10 +45,7 @@ def release_tree(
     if k < tree.k:
         raise UsageError(f"k={k} is below the tree's own k={tree.k}; build it with a smaller base_k.")
     if table.n_rows < k:
-        raise PrivacyError(
-            f"{table.name}: {table.n_rows} rows cannot be released at k={k}: every group needs at least {k} rows. "
-            "Use a smaller k or more rows."
-        )
+        raise too_few_rows(table.name, table.n_rows, k)
     grouping = tree.group(k, method)
     # Rows in group order: the leaves of a group one after the other.
     leaf_sizes = tree.sizes[grouping.order]
@@ -79,6 +76,14 @@ def release_tree(
     )
     verify_groups(table, bounds, row_numbers, sizes, k)
     return release
+
+
+def too_few_rows(name: str, n_rows: int, k: int) -> PrivacyError:
+    """The error for a table that no group of k rows can be made of."""
+    return PrivacyError(
+        f"{name}: {n_rows} rows cannot be released at k={k}: every group needs at least {k} rows. Use a smaller k or "
+        "more rows."
+    )
 
 
 def _column(

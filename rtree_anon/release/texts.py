@@ -15,10 +15,13 @@ _RISKY_ALONE = r'^[{"]|^$'  # looks like a set or a quoted label, or would not b
 
 
 def interval_text(lo: pa.Array, hi: pa.Array) -> pa.Array:
-    """ "[20-24]", or "20" where both ends agree; spaces around the dash where the ends have dashes of their own."""
+    """ "[20-24]", or "20" where both ends agree; spaces around the dash where an end has a dash of its own.
+
+    Decided for each interval by itself, so that parts of a table look like the whole.
+    """
     first, last = lo.cast(pa.string()), hi.cast(pa.string())
-    dashes = pc.any(pc.or_(pc.match_substring(first, "-"), pc.match_substring(last, "-"))).as_py()
-    return _between(first, last, " - " if dashes else "-")
+    dashes = pc.or_(pc.match_substring(first, "-"), pc.match_substring(last, "-"))
+    return _between(first, last, pc.if_else(dashes, " - ", "-"))
 
 
 def range_text(first: pa.Array, last: pa.Array) -> pa.Array:
@@ -36,7 +39,7 @@ def unambiguous(labels: pa.Array) -> pa.Array:
     return _quoted_where(labels, _RISKY_ALONE)
 
 
-def _between(first: pa.Array, last: pa.Array, dash: str) -> pa.Array:
+def _between(first: pa.Array, last: pa.Array, dash: str | pa.Array) -> pa.Array:
     between = pc.binary_join_element_wise("[", first, dash, last, "]", "")
     return pc.if_else(pc.equal(first, last), first, between)
 

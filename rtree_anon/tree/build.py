@@ -91,8 +91,7 @@ class LeafTree:
     @cached_property
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Children of the inner nodes (an inner node, or ~leaf), and the root."""
-        left, right = np.empty(self.n_leaves - 1, np.int64), np.empty(self.n_leaves - 1, np.int64)
-        return left, right, int(link_nodes(self.depth, left, right))
+        return linked(self.depth)
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -152,6 +151,12 @@ class LeafTree:
             grouping.order, grouping.ends, leaves.lo, leaves.hi, leaves.mask, boxes.lo, boxes.hi, boxes.mask
         )
         return boxes
+
+
+def linked(depth: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Children of the inner nodes from the depths of the cuts between neighbouring leaves, and the root."""
+    left, right = np.empty(len(depth), np.int64), np.empty(len(depth), np.int64)
+    return left, right, int(link_nodes(depth, left, right))
 
 
 def build_tree(

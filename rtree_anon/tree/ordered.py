@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
 from rtree_anon.space import Space
-from rtree_anon.tree.build import LeafTree
+from rtree_anon.tree.build import LeafTree, linked
 from rtree_anon.tree.grid import Codes, make_grid
 
 
@@ -28,7 +28,7 @@ class OrderedLeaves(LeafTree):
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         if len(self.depth) != self.n_leaves - 1:
             raise UsageError('method="hierarchical" needs the tree above the leaves, which is not known here.')
-        return LeafTree.links.func(self)
+        return linked(self.depth)
 
 
 def ordered_leaves(

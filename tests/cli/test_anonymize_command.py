@@ -140,7 +140,7 @@ def test_several_files_are_one_table(tmp_path: Path, people: pa.Table) -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), OSError(28, "No space left on device")])
 def test_whatever_stops_the_writing_leaves_nothing(path: Path, tmp_path: Path, error: BaseException) -> None:
     before = listing(tmp_path)
-    with mock.patch("rtree_anon.release.writing.check", side_effect=error):
+    with mock.patch("rtree_anon.release.writing.check_k", side_effect=error):
         done = run("anonymize", path, "-q", "age", "-k", "5", "-o", tmp_path / "out")
     assert done.code in (130, 1, 3) and done.sentence and done.out == "" and listing(tmp_path) == before
 
@@ -152,7 +152,7 @@ def test_signals_leave_nothing(path: Path, tmp_path: Path, number: signal.Signal
         "import os, time\n"
         "from rtree_anon import cli\n"
         "from rtree_anon.release import writing\n"
-        f"writing.check = lambda *_, **__: (os.kill(os.getpid(), {int(number)}), time.sleep(60))\n"
+        f"writing.check_k = lambda *_, **__: (os.kill(os.getpid(), {int(number)}), time.sleep(60))\n"
         "cli.main()\n"
     )
     command = [

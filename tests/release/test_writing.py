@@ -153,7 +153,7 @@ class Doubtful:
 def test_a_file_that_the_checker_doubts_never_gets_its_name(
     releases: dict[int, Release], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Doubtful
 ) -> None:
-    monkeypatch.setattr(writing, "check", lambda *arguments, **options: report)
+    monkeypatch.setattr(writing, "check_k", lambda *arguments, **options: report)
     with pytest.raises(ra.PrivacyError, match="checked"):
         releases[4].write(tmp_path / "out.parquet")
     with pytest.raises(ra.PrivacyError, match="checked"):

@@ -1,0 +1,185 @@
+"""A release straight from an index: one pass over its segments for every use, in bounded memory.
+
+    segments ─► read ahead ─► group, box, decode, verify, sort (threads) ─► record batches in order
+
+Each segment is released by the same code as a table in memory, so everything that holds there holds here: groups are
+whole leaves of at least k rows, verified before anybody sees them, their rows sorted. What is summed on the way
+(`Sums`) gives the figures of quality as soon as one pass is complete. Several releases can share one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rtree_anon.errors import UsageError
+from rtree_anon.release.from_tree import too_few_rows
+from rtree_anon.release.quality import Sums
+from rtree_anon.release.release import Release, require_distinct_names
+from rtree_anon.release.released import GROUP, ReleasedTable, check_form
+from rtree_anon.release.segments import Segment, SegmentGiver, in_order
+from rtree_anon.schema import Schema
+
+_Result = TypeVar("_Result")
+
+
+class StreamedRelease(ReleasedTable):
+    """One anonymized table at one k, made from the segments of an index whenever it is used.
+
+    It has the methods of `Release`. Figures that need the whole table (`n_groups`, `quality()`, …) cost a pass over the
+    index, unless one was completed before, by `write` for instance.
+    """
+
+    def __init__(
+        self,
+        segments: SegmentGiver,
+        schema: Schema,
+        *,
+        k: int,
+        base_k: int,
+        method: str = "optimal",
+        compact: bool = True,
+        model: str | None = None,
+        algorithm: str = "R+-tree",
+        source: str = "",
+        version: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """`segments` begins a new pass at every call, over one and the same version of the index.
+
+        Releases that are given the same `segments` object share a pass where they are used together.
+        """
+        if k < base_k:
+            raise UsageError(f"k={k} is below the index's own k={base_k}; build it with a smaller k.")
+        require_distinct_names(schema.quasi_names, (*schema.sensitive, *schema.keep, schema.identity, schema.key))
+        self.segments, self.schema, self.threads = segments, schema, threads
+        self.k, self.base_k, self.version, self.model = k, base_k, version, model or f"KAnonymity({k})"
+        self.method, self.compact, self.algorithm, self.source = method, compact, algorithm, source
+        self._sums: Sums | None = None
+
+    def __repr__(self) -> str:
+        if self._sums is None:  # no pass over an index for that
+            return f"<Release k={self.k} of {self.source or 'an index'}: {', '.join(self.quasi)}>"
+        return super().__repr__()
+
+    @property
+    def n_rows(self) -> int:
+        return self.sums.n_rows
+
+    @property
+    def n_groups(self) -> int:
+        return self.sums.n_groups
+
+    @property
+    def smallest_group(self) -> int:
+        return self.sums.smallest_group or 0
+
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """The number of rows of every group. One pass over the index, and eight bytes for every group."""
+        return np.concatenate(list(self.over_segments(lambda segment: self.of_segment(segment).group_sizes)))
+
+    @property
+    def quasi(self) -> tuple[str, ...]:
+        return self.schema.quasi_names
+
+    @property
+    def sums(self) -> Sums:
+        """What the figures of quality are made of."""
+        if self._sums is None:
+            self._sums = sum(self.over_segments(lambda segment: self.of_segment(segment).sums), Sums())
+        return self._sums
+
+    def quality(self) -> dict[str, float]:
+        """Certainty (0: exact, 1: nothing is said), discernibility, average class size and KL divergence.
+
+        As for a release in memory, except that the divergence counts the values of continuous floats by segment.
+        """
+        weights = [self.schema.weight(name) for name in self.quasi]
+        return self.sums.measures(weights, self.k)
+
+    def count(self, *, estimate: str = "intersect", **conditions: Any) -> float:
+        """COUNT(*) of a query, answered from the release alone; see `Release.count`."""
+
+        def of_part(segment: Segment) -> float:
+            return self.of_segment(segment).count(estimate=estimate, **conditions)
+
+        return sum(self.over_segments(of_part))
+
+    def batches(
+        self,
+        style: str = "interval",
+        layout: str = "rows",
+        *,
+        group_id: bool = False,
+        key: bool = False,
+        identity: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The released table in record batches, in one pass over the index."""
+        extra = {"group_id": group_id, "key": key, "identity": identity}
+        return (batch for _, batch in batches_together([self], style, layout, **extra))
+
+    def of_segment(self, segment: Segment) -> Release:
+        """The part of the release that one segment gives."""
+        return segment.release(self.k, self.method, self.compact)
+
+    def over_segments(self, work: Callable[[Segment], _Result]) -> Iterator[_Result]:
+        """work(segment) for every segment, in one pass; there must be one."""
+        empty = True
+        for result in in_order(self.segments(), work, self.threads):
+            empty = False
+            yield result
+        if empty:
+            raise too_few_rows(self.source, 0, self.k)
+
+    def completed(self, sums: Sums) -> None:
+        """Remember what a complete pass has summed."""
+        self._sums = sums
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """What one segment gives to one release."""
+
+    batches: list[pa.RecordBatch]
+    sums: Sums
+
+
+def batches_together(
+    releases: Sequence[StreamedRelease], style: str = "interval", layout: str = "rows", **extra: bool
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The record batches of several releases of one index, in one pass: (number of the release, batch).
+
+    Rows are read and decoded once, and boxes of leaves made once. Batches of one release come in the order of its rows.
+    """
+    check_form(style, layout)
+    if any(release.segments is not releases[0].segments for release in releases):
+        raise UsageError("Releases can share a pass only where they come from the same index and version.")
+    if extra.get("identity"):
+        raise UsageError("identity=True is not available for a release straight from an index.")
+
+    def parts_of(segment: Segment) -> list[_Part]:
+        made = [release.of_segment(segment) for release in releases]
+        return [_Part(list(part.batches(style, layout, **extra)), part.sums) for part in made]
+
+    sums = [Sums() for _ in releases]
+    for parts in releases[0].over_segments(parts_of):
+        for number, part in enumerate(parts):
+            for batch in part.batches:
+                yield number, _renumbered(batch, sums[number].n_groups) if extra.get("group_id") else batch
+            sums[number] += part.sums
+    for release, total in zip(releases, sums, strict=True):
+        release.completed(total)
+
+
+def _renumbered(batch: pa.RecordBatch, n_before: int) -> pa.RecordBatch:
+    """The groups of a segment are numbered from 0; those of the release go on where the segment before ended."""
+    place = batch.schema.get_field_index(GROUP)
+    numbers = pc.add(batch.column(place), pa.scalar(n_before, batch.column(place).type))
+    return batch.set_column(place, GROUP, numbers)
