@@ -1,18 +1,21 @@
 """The data file: pages by physical number, the two commit slots, and syncs. No knowledge of what the pages mean.
 
-Invariant: pages are only ever written whole, and slots only through `write_commit`; the file never shrinks. A run
-whose pages are neighbours on disk is one system call, however long it is.
+Invariants: pages are only ever written whole, and slots only through `write_commit`; the file never shrinks. A run
+whose pages are neighbours on disk is one system call, however long it is. Syncs come one after the other, from
+whichever thread; after one that failed no other is tried, because it might succeed although the data is gone (the
+system reports a lost write once, to whoever asks first).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from rtree_anon.errors import CorruptionError
+from rtree_anon.errors import CorruptionError, StorageError
 from rtree_anon.storage.files import Access, File, FileSystem, explained, read_available, write_fully
 from rtree_anon.storage.layout import (
     BLOCK_BYTES,
@@ -26,7 +29,7 @@ from rtree_anon.storage.layout import (
     encode_header,
     slot_offset,
 )
-from rtree_anon.storage.page import Ids, Run
+from rtree_anon.storage.page import Ids, Run, are_consecutive
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class DataFile:
         self._file = file
         self.header = header
         self.path = file.path
+        self._syncing = threading.Lock()  # so that no descriptor is closed, and perhaps given away, under a sync
+        self._is_open, self._sync_failed = True, False
 
     @classmethod
     def create(cls, fs: FileSystem, path: str, header: Header) -> DataFile:
@@ -143,12 +148,29 @@ class DataFile:
 
     def sync(self) -> None:
         """Everything written so far survives a power cut."""
-        with explained("make the page file durable", self.path):
-            self._file.sync()
+        with self._syncing, explained("make the page file durable", self.path):
+            self._sync()
+
+    def sync_ahead(self) -> None:
+        """The same from another thread than the one that writes, which may close the file at any moment."""
+        with self._syncing, explained("make the page file durable", self.path):
+            if self._is_open:
+                self._sync()
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with self._syncing:
+            self._is_open = False
+            self._file.close()
+
+    def _sync(self) -> None:
+        if self._sync_failed:
+            raise StorageError(f"{self.path}: an earlier sync of the page file failed; open the index again.")
+        try:
+            self._file.sync()
+        except BaseException:
+            self._sync_failed = True
+            raise
 
 
 def _neighbours(physical: Ids) -> Iterator[tuple[int, int]]:
@@ -156,7 +178,6 @@ def _neighbours(physical: Ids) -> Iterator[tuple[int, int]]:
     n = len(physical)
     if n == 0:
         return
-    # Unsigned wrap-around is harmless: only a difference of exactly one joins.
-    cuts = (np.flatnonzero(np.diff(physical) != 1) + 1).tolist() if n > 1 else []
+    cuts = [] if are_consecutive(physical) else (np.flatnonzero(physical[1:] - physical[:-1] != 1) + 1).tolist()
     bounds = [0, *cuts, n]
     yield from pairwise(bounds)

@@ -7,7 +7,7 @@ one transaction keeps its fresh place; one that is freed gives it back.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,14 @@ from rtree_anon.errors import StorageError, UsageError
 from rtree_anon.storage.datafile import DataFile
 from rtree_anon.storage.freespace import FreeSpace
 from rtree_anon.storage.layout import FIRST_USER_KIND, MAX_PAGES, NO_PAGE, Commit
-from rtree_anon.storage.page import Ids, Run, payloads, run_lengths, seal_run
+from rtree_anon.storage.page import Ids, Run, are_consecutive, payloads, run_lengths, seal_run
 from rtree_anon.storage.pagemap import Entries, PageMap, write_map
 from rtree_anon.storage.snapshot import read_checked
+
+# What an id is within the transaction. Fresh: its place was taken by this transaction, and may be written again.
+_FREE, _RESERVED, _OLD, _FRESH = range(4)
+_NOWHERE: Final = np.array([NO_PAGE, 0], np.uint64)
+_FIRST_WINDOW: Final = 1024  # ids that are looked at before more of them are
 
 
 class Edit:
@@ -28,20 +33,21 @@ class Edit:
         self.data, self._base, self._space, self.commit_id = data, base, space, commit_id
         self._n_logical = len(base.entries)
         self._entries: Entries = base.entries.copy()  # capacity may exceed _n_logical
-        self._is_fresh = np.zeros(self._n_logical, np.bool_)  # its place was taken by this transaction
-        self._reserved = np.zeros(self._n_logical, np.bool_)  # allocated, not yet written
+        self._state = np.where(self._entries[:, 0] == NO_PAGE, _FREE, _OLD).astype(np.uint8)
         self._dirty: set[int] = set()  # level-0 pages of the map with changed entries
+        self._lowest_free = 0  # all ids below are in use
+        self._too_long = MAX_PAGES + 1  # no hole has room for this many pages
         self._failed = False
 
     def allocate(self, n_pages: int) -> int:
         """The first of `n_pages` consecutive free ids: the lowest hole that is long enough, else behind the last id."""
         if n_pages < 1:
             raise UsageError(f"{n_pages} pages cannot be allocated; at least one can.")
-        first = _first_hole(self._is_free(slice(0, self._n_logical)), n_pages)
+        first = self._first_hole(n_pages)
         if first + n_pages > MAX_PAGES:
             raise UsageError(f"{n_pages} pages are more than a store can hold ({MAX_PAGES}).")
         self._extend(first + n_pages)
-        self._reserved[first : first + n_pages] = True
+        self._state[first : first + n_pages] = _RESERVED
         return first
 
     def write_run(self, page_ids: Ids, run: Run, kind: int, lengths: NDArray[np.uint32] | int | None) -> None:
@@ -54,18 +60,22 @@ class Edit:
         if not FIRST_USER_KIND <= kind <= 255:
             raise UsageError(f"Page kind {kind} is not allowed; {FIRST_USER_KIND} to 255 are.")
         used = run_lengths(lengths, len(page_ids), header.payload_bytes)
-        self._require_writable(page_ids)
-        stale = page_ids[~self._is_fresh[page_ids]]
-        self._entries[stale, 0] = self._space.take(len(stale))
-        self._is_fresh[stale] = True
-        self._dirty.update((page_ids // header.fanout).tolist())
+        if not len(page_ids):
+            return
+        where, state = self._require_writable(page_ids)
+        if np.maximum.reduce(state) < _FRESH:
+            self._entries[where, 0] = self._space.take(len(page_ids))
+        else:
+            stale = page_ids[state < _FRESH]
+            self._entries[stale, 0] = self._space.take(len(stale))
+        self._state[where] = _FRESH
+        self._mark_dirty(where)
         try:
-            self._entries[page_ids, 1] = seal_run(run, page_ids, kind, used, self.commit_id)
-            self.data.write_pages(self._entries[page_ids, 0], run)
+            self._entries[where, 1] = seal_run(run, page_ids, kind, used, self.commit_id)
+            self.data.write_pages(self._entries[where, 0], run)
         except BaseException:
             self._failed = True  # the map may name a page that was not written; only abort is possible now
             raise
-        self._reserved[page_ids] = False
 
     def write(self, page_id: int, payload: bytes | bytearray | memoryview | NDArray[np.uint8], kind: int) -> None:
         """One page from any buffer of bytes."""
@@ -77,12 +87,16 @@ class Edit:
 
     def free(self, page_ids: Ids) -> None:
         """Drop pages; their ids may be allocated again at once."""
-        self._require_writable(page_ids)
-        fresh = page_ids[self._is_fresh[page_ids]]
+        if not len(page_ids):
+            return
+        where, state = self._require_writable(page_ids)
+        fresh = page_ids[state == _FRESH]
         self._space.give_back(self._entries[fresh, 0])
-        self._entries[page_ids, 0], self._entries[page_ids, 1] = NO_PAGE, 0
-        self._is_fresh[page_ids] = self._reserved[page_ids] = False
-        self._dirty.update((page_ids // self.data.header.fanout).tolist())
+        self._entries[where] = _NOWHERE
+        self._state[where] = _FREE
+        self._mark_dirty(where)
+        self._lowest_free = min(self._lowest_free, int(page_ids.min()))
+        self._too_long = MAX_PAGES + 1
 
     def page_ids(self) -> Ids:
         """Pages that exist, ascending."""
@@ -117,38 +131,68 @@ class Edit:
     def _current(self) -> PageMap:
         return PageMap((self._entries[: self._n_logical],))
 
-    def _is_free(self, page_ids: Ids | slice) -> NDArray[np.bool_]:
-        free: NDArray[np.bool_] = (self._entries[page_ids, 0] == NO_PAGE) & ~self._reserved[page_ids]
-        return free
+    def _mark_dirty(self, where: Ids | slice) -> None:
+        fanout = self.data.header.fanout
+        if isinstance(where, slice):
+            self._dirty.update(range(where.start // fanout, (where.stop - 1) // fanout + 1))
+        else:
+            self._dirty.update((where // fanout).tolist())
+
+    def _first_hole(self, n_pages: int) -> int:
+        """Where `n_pages` ids are free. Free ids at the end are enough, as they can be extended.
+
+        Does not look twice at what is known to be in use, or again for room that was not there: allocating at the end,
+        as a bulk load does, is O(1), and filling hole after hole from the front costs no more than the ids passed.
+        """
+        if n_pages >= self._too_long:
+            return self._n_logical
+        n_window = max(_FIRST_WINDOW, n_pages)
+        while True:
+            stop = min(self._lowest_free + n_window, self._n_logical)
+            is_last = stop == self._n_logical
+            starts, stops = _holes(self._state[self._lowest_free : stop])
+            fits = np.flatnonzero((stops - starts >= n_pages) | (is_last & (stops == stop - self._lowest_free)))
+            if len(fits) or is_last:
+                break
+            n_window *= 8
+        if not len(fits):
+            self._too_long = n_pages
+            if not len(starts):
+                self._lowest_free = self._n_logical
+            return self._n_logical
+        first = self._lowest_free + int(starts[fits[0]])
+        if fits[0] == 0:
+            self._lowest_free = first  # what is before the first hole is in use
+        return first
 
     def _extend(self, n_logical: int) -> None:
         capacity = len(self._entries)
         if n_logical > capacity:
             n_more = max(n_logical, capacity * 5 // 4, 64) - capacity
-            blank = np.tile(np.array([[NO_PAGE, 0]], np.uint64), (n_more, 1))
-            self._entries = np.concatenate([self._entries, blank])
-            self._is_fresh = np.concatenate([self._is_fresh, np.zeros(n_more, np.bool_)])
-            self._reserved = np.concatenate([self._reserved, np.zeros(n_more, np.bool_)])
+            self._entries = np.concatenate([self._entries, np.tile(_NOWHERE, (n_more, 1))])
+            self._state = np.concatenate([self._state, np.full(n_more, _FREE, np.uint8)])
         self._n_logical = max(self._n_logical, n_logical)
 
-    def _require_writable(self, page_ids: Ids) -> None:
+    def _require_writable(self, page_ids: Ids) -> tuple[Ids | slice, NDArray[np.uint8]]:
+        """The ids as an index into this transaction's arrays (a slice if they are consecutive, which is much faster),
+        and their states.
+        """
         if self._failed:
             raise StorageError(f"{self.data.path}: a write in this transaction failed; abort it.")
-        if len(page_ids) == 0:
-            return
-        if page_ids.dtype != np.uint64 or int(page_ids.max()) >= self._n_logical:
-            raise UsageError(f"Page {int(page_ids.max())} was not allocated (ids are uint64 below {self._n_logical}).")
-        unknown = page_ids[self._is_free(page_ids)]
-        if len(unknown):
-            raise UsageError(f"Page {int(unknown[0])} was not allocated.")
-        is_ascending = bool((page_ids[1:] > page_ids[:-1]).all())  # as in every sequential write
-        if not is_ascending and len(np.unique(page_ids)) != len(page_ids):
+        is_consecutive = are_consecutive(page_ids)
+        first, highest = int(page_ids[0]), int(page_ids[-1] if is_consecutive else page_ids.max())
+        if page_ids.dtype != np.uint64 or highest >= self._n_logical:
+            raise UsageError(f"Page {highest} was not allocated (ids are uint64 below {self._n_logical}).")
+        where = slice(first, highest + 1) if is_consecutive else page_ids
+        state = self._state[where]
+        if np.minimum.reduce(state) == _FREE:
+            raise UsageError(f"Page {int(page_ids[state == _FREE][0])} was not allocated.")
+        if not is_consecutive and len(np.unique(page_ids)) != len(page_ids):
             raise UsageError("A page is named twice in one call.")
+        return where, state
 
 
-def _first_hole(is_free: NDArray[np.bool_], n_wanted: int) -> int:
-    """Start of the first run of `n_wanted` free ids; free ids at the end count, as they can be extended."""
-    edges = np.diff(np.concatenate([[False], is_free, [False]]).astype(np.int8))
-    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    fits = np.flatnonzero((stops - starts >= n_wanted) | (stops == len(is_free)))
-    return int(starts[fits[0]]) if len(fits) else len(is_free)
+def _holes(state: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Starts and stops of the runs of free ids."""
+    edges = np.diff((state == _FREE).view(np.int8), prepend=np.int8(0), append=np.int8(0))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)

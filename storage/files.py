@@ -232,14 +232,17 @@ def parent_and_name(path: str) -> tuple[str, str]:
 
 def write_fully(file: File, buffer: bytes | bytearray | memoryview, offset: int) -> None:
     """Write all of `buffer` at `offset`, however short the single writes are."""
-    view = memoryview(buffer)
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     if view.ndim != 1 or view.itemsize != 1:
         view = view.cast("B")
-    while len(view):
+    n_left = len(view)
+    while n_left:
         n_written = file.write(view, offset)
         if n_written <= 0:
             raise OSError(errno.EIO, "the system wrote nothing and gave no reason", file.path)
-        view, offset = view[n_written:], offset + n_written
+        n_left -= n_written
+        if n_left:
+            view, offset = view[n_written:], offset + n_written
 
 
 def read_available(file: File, buffer: memoryview, offset: int) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ MAX_SEQ: Final = 1 << 62
 _HEADER: Final = struct.Struct("<Q8sII16sQQQ")
 _HEADER_MAGIC: Final = b"RTANJRNL"
 _FRAME: Final = struct.Struct("<QIIQII")
+_FRAME_BEHIND_CHECKSUM: Final = struct.Struct("<IIQII")
+_CHECKSUM: Final = struct.Struct("<Q")
 _FRAME_MAGIC: Final = 0x4D524654
 _LENGTH: Final = struct.Struct("<I")
 _ALIGNMENT: Final = 8
@@ -46,8 +48,7 @@ class JournalHeader:
     durable_commit: int  # a commit that was durable when this journal was made: the store may never fall behind it (P6)
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """Where a frame is and which records it has; ``n_records`` 0 is a seal."""
 
     offset: int
@@ -107,18 +108,12 @@ def read_journal_header(file: File, store_id: bytes | None = None) -> JournalHea
 
 def encode_frame(records: Sequence[bytes], first_seq: int, salt: int) -> bytes:
     """A frame of these records; of none: a seal."""
-    n_body = sum(_LENGTH.size + len(record) for record in records)
-    n_body += -n_body % _ALIGNMENT
-    frame = bytearray(_FRAME.size + n_body)
-    _FRAME.pack_into(frame, 0, 0, _FRAME_MAGIC, len(records), first_seq, n_body, 0)
-    at = _FRAME.size
-    for record in records:
-        _LENGTH.pack_into(frame, at, len(record))
-        at += _LENGTH.size
-        frame[at : at + len(record)] = record
-        at += len(record)
-    struct.pack_into("<Q", frame, 0, checksum(memoryview(frame)[8:], salt))
-    return bytes(frame)
+    pieces = [piece for record in records for piece in (_LENGTH.pack(len(record)), record)]
+    body = b"".join(pieces)
+    n_padding = -len(body) % _ALIGNMENT
+    header = _FRAME_BEHIND_CHECKSUM.pack(_FRAME_MAGIC, len(records), first_seq, len(body) + n_padding, 0)
+    rest = header + body + bytes(n_padding)
+    return _CHECKSUM.pack(checksum(rest, salt)) + rest
 
 
 def scan_journal(file: File, header: JournalHeader) -> Scan:

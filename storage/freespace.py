@@ -32,6 +32,9 @@ class FreeSpace:
 
     def take(self, n_pages: int) -> Ids:
         """`n_pages` pages that may be written: pages given back first, then the lowest, then behind the end."""
+        if not self._returned and self._n_taken == len(self._free):
+            first, self.n_pages = self.n_pages, self.n_pages + n_pages
+            return np.arange(first, self.n_pages, dtype=np.uint64)
         n_returned = min(n_pages, len(self._returned))
         back = [self._returned.pop() for _ in range(n_returned)]
         low = self._free[self._n_taken : self._n_taken + n_pages - n_returned]

@@ -99,7 +99,7 @@ class Journal:
             if seq is not None and seq <= self._durable_seq:
                 return self._durable_seq  # another thread's sync carried it
             with self._collecting:
-                records = list(self._waiting)
+                records = self._waiting[:]
             try:
                 for group in _frames_of(records):
                     self._write_frame(group)
@@ -145,23 +145,25 @@ class Journal:
 
     def close(self) -> None:
         """Close the file. What was appended and not flushed is gone, as it would be in a crash."""
-        self._ended = self._ended or f"{self._directory}: the journal is closed."
-        self._file.close()
+        with self._writing:  # another thread may be about to write
+            self._ended = self._ended or f"{self._directory}: the journal is closed."
+            self._file.close()
 
     def _write_frame(self, records: list[bytes]) -> None:
-        first_seq = self._durable_seq + 1
-        frame = encode_frame(records, first_seq, self.header.salt)
-        with explained("write to the journal", self._file.path):
-            write_fully(self._file, frame, self._end)
-            self._file.sync()
-        self._frames.append(frame_at(self._end, len(records), first_seq, len(frame)))
-        self._end += len(frame)
-        with self._collecting:
-            del self._waiting[: len(records)]
-            self._durable_seq += len(records)
-        with explained("write to the journal", self._file.path):
+        file, at, salt = self._file, self._end, self._header.salt
+        first_seq, n_records = self._durable_seq + 1, len(records)
+        frame = encode_frame(records, first_seq, salt)
+        seal = encode_frame((), first_seq + n_records, salt)  # now: behind the sync the processor's caches are cold
+        with explained("write to the journal", file.path):
+            write_fully(file, frame, at)
+            file.sync()
             # Not synced: it costs next to nothing, and lets recovery tell damage to the last frame from a torn write.
-            write_fully(self._file, encode_frame([], self._durable_seq + 1, self.header.salt), self._end)
+            write_fully(file, seal, at + len(frame))
+        self._frames.append(frame_at(at, n_records, first_seq, len(frame)))
+        self._end = at + len(frame)
+        with self._collecting:
+            del self._waiting[:n_records]
+            self._durable_seq += n_records
 
     def _require_alive(self) -> None:
         if self._ended is not None:
@@ -202,19 +204,20 @@ def _write_new(fs: FileSystem, path: str, header: JournalHeader, records: list[b
     return file, Scan(header, tuple(frames), end, 0)
 
 
-def _frames_of(records: list[bytes]) -> Iterator[list[bytes]]:
+def _frames_of(records: list[bytes]) -> list[list[bytes]]:
     """Records in groups that fit into one frame each."""
-    group: list[bytes] = []
+    if not records or sum(map(len, records)) + _OVERHEAD_BYTES * len(records) <= MAX_RECORD_BYTES:
+        return [records] if records else []
+    groups: list[list[bytes]] = [[]]
     n_group = 0
     for record in records:
         n_record = len(record) + _OVERHEAD_BYTES
-        if group and n_group + n_record > MAX_RECORD_BYTES:
-            yield group
-            group, n_group = [], 0
-        group.append(record)
+        if groups[-1] and n_group + n_record > MAX_RECORD_BYTES:
+            groups.append([])
+            n_group = 0
+        groups[-1].append(record)
         n_group += n_record
-    if group:
-        yield group
+    return groups
 
 
 def _salt(fs: FileSystem) -> int:

@@ -122,7 +122,7 @@ class MemoryStore:
             raise UsageError(
                 f"{len(page_ids)} pages were named, but the buffer has shape {run.shape} and type {run.dtype}."
             )
-        used = run_lengths(lengths, len(page_ids), self.payload_bytes)
+        used = np.broadcast_to(run_lengths(lengths, len(page_ids), self.payload_bytes), len(page_ids))
         self._require_known(page_ids.tolist(), kind)
         for row, page_id in enumerate(page_ids.tolist()):
             self.write(page_id, payloads(run)[row, : int(used[row])].tobytes(), kind)
@@ -145,6 +145,9 @@ class MemoryStore:
     def page_ids(self) -> Ids:
         self._require_alive()
         return np.array(sorted(self._pages), np.uint64)
+
+    def sync_ahead(self) -> None:
+        self._require_alive()
 
     def commit(self, metadata: dict[str, Any] | None = None, journal_seq: int | None = None) -> int:
         self._require_alive()

@@ -25,6 +25,11 @@ Ids = NDArray[np.uint64]
 _BEHIND_CHECKSUM: Final = 8
 
 
+def are_consecutive(numbers: Ids) -> bool:
+    """Whether each number is the one before it plus one; unsigned wrap-around is harmless."""
+    return len(numbers) == 1 or bool(np.logical_and.reduce(numbers[1:] - numbers[:-1] == 1))
+
+
 def empty_run(n_pages: int, page_bytes: int) -> Run:
     """Zeroed pages to be filled through `payloads` and handed to a store's ``write_run``."""
     return np.zeros((n_pages, page_bytes), np.uint8)
@@ -35,7 +40,9 @@ def payloads(run: Run) -> Run:
     return run[:, PAGE_HEADER_BYTES:]
 
 
-def seal_run(run: Run, page_ids: Ids, kind: int, lengths: NDArray[np.uint32], commit_id: int, level: int = 0) -> Ids:
+def seal_run(
+    run: Run, page_ids: Ids, kind: int, lengths: NDArray[np.uint32] | int, commit_id: int, level: int = 0
+) -> Ids:
     """Fill in the headers of a run in place, zero what is behind each payload, and return the checksums.
 
     O(bytes). The zeros keep rows that were deleted from a reused buffer out of the file.
@@ -44,8 +51,11 @@ def seal_run(run: Run, page_ids: Ids, kind: int, lengths: NDArray[np.uint32], co
     header = _headers(run)
     header["magic"], header["kind"], header["level"] = PAGE_MAGIC, kind, level
     header["payload_bytes"], header["page_id"], header["commit_id"] = lengths, page_ids, commit_id
-    for row in np.flatnonzero(lengths < capacity).tolist():
-        run[row, PAGE_HEADER_BYTES + int(lengths[row]) :] = 0
+    if isinstance(lengths, int):
+        run[:, PAGE_HEADER_BYTES + lengths :] = 0
+    else:
+        for row in np.flatnonzero(lengths < capacity).tolist():
+            run[row, PAGE_HEADER_BYTES + int(lengths[row]) :] = 0
     checksums = _checksums(run)
     header["checksum"] = checksums
     return checksums
@@ -88,14 +98,16 @@ def describe_damage(page: Run, page_id: int, expected: int) -> str:
     return "its header is impossible"
 
 
-def run_lengths(lengths: NDArray[np.uint32] | int | None, n_pages: int, capacity: int) -> NDArray[np.uint32]:
-    """The payload length of each page of a run, validated; None means full pages."""
-    chosen = np.asarray(capacity if lengths is None else lengths)
+def run_lengths(lengths: NDArray[np.uint32] | int | None, n_pages: int, capacity: int) -> NDArray[np.uint32] | int:
+    """The payload length of each page of a run, or of all of them, validated; None means full pages."""
+    if lengths is None:
+        return capacity
+    chosen = np.asarray(lengths)
     if chosen.ndim > 1 or (chosen.ndim == 1 and len(chosen) != n_pages):
         raise UsageError(f"{chosen.shape} payload lengths were given for {n_pages} pages.")
     if n_pages and (int(chosen.min()) < 0 or int(chosen.max()) > capacity):
         raise UsageError(f"A payload of {int(chosen.max())} bytes does not fit into a page (0 to {capacity} bytes).")
-    return np.broadcast_to(chosen.astype(np.uint32), (n_pages,))
+    return chosen.astype(np.uint32) if chosen.ndim else int(chosen)
 
 
 def _headers(run: Run) -> NDArray[Any]:

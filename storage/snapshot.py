@@ -7,6 +7,8 @@ read at once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, Final, Self
 
 import numpy as np
@@ -15,19 +17,18 @@ from numpy.typing import NDArray
 from rtree_anon.errors import UsageError
 from rtree_anon.storage.datafile import DataFile
 from rtree_anon.storage.layout import Commit
-from rtree_anon.storage.page import Ids, Run, check_run, payloads
+from rtree_anon.storage.page import Ids, Run, check_run, empty_run, payloads
 from rtree_anon.storage.pagemap import Entries, PageMap
 from rtree_anon.storage.readers import Pin
 
 _PIECE_BYTES: Final = 4 << 20
 
 
-class Snapshot:
-    """One commit of a data file, and (for readers that are not the writer) the registration that protects its pages."""
+class Version(ABC):
+    """What a reader and the writer can both say about a commit of a data file; a context manager."""
 
-    def __init__(self, data: DataFile, commit: Commit, pages: PageMap, pin: Pin | None) -> None:
-        self._data, self._commit, self._pages, self._pin = data, commit, pages, pin
-        self._closed = False
+    def __init__(self, data: DataFile, commit: Commit, pages: PageMap) -> None:
+        self._data, self._commit, self._pages = data, commit, pages
 
     @property
     def commit_id(self) -> int:
@@ -49,6 +50,35 @@ class Snapshot:
     def payload_bytes(self) -> int:
         return self._data.header.payload_bytes
 
+    def read(self, page_id: int) -> NDArray[np.uint8]:
+        """The payload of one page, freshly read and checked."""
+        page = np.empty((1, self.page_bytes), np.uint8)
+        length = self.read_run(np.array([page_id], np.uint64), page)[0]
+        return payloads(page)[0, : int(length)]
+
+    @abstractmethod
+    def read_run(self, page_ids: Ids, out: Run) -> NDArray[np.uint32]:
+        """Read whole pages into ``out[:len(page_ids)]`` and check them; their payload lengths. O(bytes)."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back. Closing twice is harmless."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Snapshot(Version):
+    """One commit of a data file, and (for readers that are not the writer) the registration that protects its pages."""
+
+    def __init__(self, data: DataFile, commit: Commit, pages: PageMap, pin: Pin | None) -> None:
+        super().__init__(data, commit, pages)
+        self._pin = pin
+        self._closed = False
+
     @property
     def file_id(self) -> bytes:
         """Which data file this version is in; with a page's place and checksum it names the page's content for ever."""
@@ -67,30 +97,26 @@ class Snapshot:
         """(physical page, checksum) of each page; CorruptionError for one that does not exist."""
         return self._pages.locate(page_ids, self._data.path)
 
-    def read(self, page_id: int) -> NDArray[np.uint8]:
-        """The payload of one page, freshly read and checked."""
-        page = np.empty((1, self.page_bytes), np.uint8)
-        length = self.read_run(np.array([page_id], np.uint64), page)[0]
-        return payloads(page)[0, : int(length)]
-
     def read_run(self, page_ids: Ids, out: Run) -> NDArray[np.uint32]:
-        """Read whole pages into ``out[:len(page_ids)]`` and check them; their payload lengths. O(bytes)."""
         if self._closed:
             raise UsageError(f"{self._data.path}: this snapshot is closed.")
         return read_checked(self._data, self.locate(page_ids), page_ids, out, self._commit.commit_id)
 
+    def read_all(self) -> Iterator[tuple[Ids, Run, NDArray[np.uint32]]]:
+        """Every page in order, some at a time: ids, pages (in a buffer that is used again), payload lengths."""
+        ids = self.page_ids()
+        step = max(1, _PIECE_BYTES // self.page_bytes)
+        buffer = empty_run(min(step, len(ids)), self.page_bytes)
+        for start in range(0, len(ids), step):
+            some = ids[start : start + step]
+            run = buffer[: len(some)]
+            yield some, run, self.read_run(some, run)
+
     def close(self) -> None:
-        """Release the registration and the file."""
         self._closed = True
         if self._pin is not None:
             self._pin.release()
         self._data.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def read_checked(data: DataFile, entries: Entries, page_ids: Ids, out: Run, newest_commit: int) -> NDArray[np.uint32]:

@@ -11,8 +11,10 @@ commit or that plus the one in flight.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any, Final, Self
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +27,29 @@ from rtree_anon.storage.freespace import FreeSpace
 from rtree_anon.storage.journal import Journal
 from rtree_anon.storage.layout import MAX_METADATA_BYTES, PAGE_HEADER, Commit, Header
 from rtree_anon.storage.metadata import pack_metadata
-from rtree_anon.storage.page import Ids, Run, empty_run, payloads
+from rtree_anon.storage.page import Ids, Run
 from rtree_anon.storage.pagemap import EMPTY_MAP, PageMap, load_map
 from rtree_anon.storage.readers import pinned_commits
-from rtree_anon.storage.snapshot import Snapshot
+from rtree_anon.storage.snapshot import Snapshot, Version
 
 DATA: Final = "data"
 NEW_DATA: Final = "data.new"
-_COPY_BYTES: Final = 4 << 20
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-class DiskStore:
+def _alone(method: Callable[Concatenate[DiskStore, _P], _R]) -> Callable[Concatenate[DiskStore, _P], _R]:
+    """One at a time: a thread whose `append` or `sync_ahead` failed must not close files that the writer is using."""
+
+    @wraps(method)
+    def alone(store: DiskStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with store._busy:
+            return method(store, *args, **kwargs)
+
+    return alone
+
+
+class DiskStore(Version):
     """The one writer of an index directory. Made by `create_store` and `open_store`; use it as a context manager."""
 
     def __init__(
@@ -51,72 +65,70 @@ class DiskStore:
         next_commit_id: int,
     ) -> None:
         """`newest` is a commit with its map and its slot's checksum; `other` the commit in the other slot, if valid."""
-        self._fs, self._directory, self._lock, self._data, self._journal = fs, directory, lock, data, journal
-        self._commit, self._pages, self._slot_checksum = newest
+        super().__init__(data, newest[0], newest[1])
+        self._fs, self._directory, self._lock, self._journal = fs, directory, lock, journal
+        self._slot_checksum = newest[2]
         self._other = other
         self._open_reader = open_reader
         self._next_commit_id = next_commit_id
         self._edit: Edit | None = None
         self._pinned_maps: dict[int, PageMap] = {}
         self._ended: str | None = None
-
-    @property
-    def commit_id(self) -> int:
-        return self._commit.commit_id
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self._commit.metadata
-
-    @property
-    def journal_seq(self) -> int:
-        return self._commit.journal_seq
-
-    @property
-    def page_bytes(self) -> int:
-        return self._data.header.page_bytes
-
-    @property
-    def payload_bytes(self) -> int:
-        return self._data.header.payload_bytes
+        self._busy = threading.RLock()
 
     @property
     def n_pages(self) -> int:
         """Physical pages of the newest version, free ones included: the file's length in pages."""
         return self._commit.n_pages
 
+    @_alone
     def allocate(self, n_pages: int = 1) -> int:
         """The first of `n_pages` consecutive page ids that are not in use."""
         return self._transaction().allocate(n_pages)
 
+    @_alone
     def write(self, page_id: int, payload: bytes | bytearray | memoryview | NDArray[np.uint8], kind: int) -> None:
         """Give a page a new content."""
         self._transaction().write(page_id, payload, kind)
 
+    @_alone
     def write_run(self, page_ids: Ids, run: Run, kind: int, lengths: NDArray[np.uint32] | int | None = None) -> None:
         """Give many pages new contents; fills in the headers of `run` in place. One system call for neighbours."""
         self._transaction().write_run(page_ids, run, kind, lengths)
 
+    @_alone
     def free(self, page_ids: Ids) -> None:
         """Let pages go."""
         self._transaction().free(page_ids)
 
-    def read(self, page_id: int) -> NDArray[np.uint8]:
-        """The payload of a page, changes of this transaction included."""
-        page = np.empty((1, self.page_bytes), np.uint8)
-        length = self.read_run(np.array([page_id], np.uint64), page)[0]
-        return payloads(page)[0, : int(length)]
-
+    @_alone
     def read_run(self, page_ids: Ids, out: Run) -> NDArray[np.uint32]:
         """Read whole pages into ``out[:len(page_ids)]``; their payload lengths."""
         self._require_alive()
         return (self._edit or self._version()).read_run(page_ids, out)
 
+    @_alone
     def page_ids(self) -> Ids:
         """Pages that exist, ascending, changes of this transaction included."""
         self._require_alive()
         return self._edit.page_ids() if self._edit is not None else self._pages.page_ids()
 
+    def sync_ahead(self) -> None:
+        """Write what was written so far to the disk, so that `commit` has less to wait for. For another thread.
+
+        Promises nothing. It may be called while the one writer goes on, and even while it commits or closes. An error
+        ends the store as one in `commit` does: no later sync would report it again.
+        """
+        self._require_alive()
+        edit = self._edit
+        try:
+            if edit is not None:
+                edit.data.sync_ahead()
+        except OSError as error:
+            self._end(f"syncing ahead failed ({error})")
+            raise
+
+    @_alone
     def commit(self, metadata: dict[str, Any] | None = None, journal_seq: int | None = None) -> int:
         """Make the changes durable and visible; the new version. See the order at the top of this file."""
         edit = self._transaction()
@@ -147,11 +159,13 @@ class DiskStore:
         self._edit = None
         return record.commit_id
 
+    @_alone
     def abort(self) -> None:
         """Forget the changes since the last commit."""
         self._require_alive()
         self._drop_edit()
 
+    @_alone
     def rebuild(self) -> None:
         """Begin anew in a fresh file, without any page; the next `commit` puts it in the place of the old one."""
         self._require_alive()
@@ -165,6 +179,7 @@ class DiskStore:
         fresh = DataFile.create(self._fs, path, header)
         self._edit = Edit(fresh, EMPTY_MAP, FreeSpace(0, ()), self._next_commit_id)
 
+    @_alone
     def compact(self, *, scrub: bool = False) -> int:
         """Rewrite the file without free space, in page order; the new version (the same pages, ids and metadata).
 
@@ -176,16 +191,11 @@ class DiskStore:
             raise UsageError("The journal holds records that no commit contains yet; commit them, then scrub.")
         self.rebuild()
         edit = self._transaction()
-        ids = self._pages.page_ids()
+        source = self._version()
+        ids = source.page_ids()
         if len(ids):
             edit.allocate(int(ids[-1]) + 1)
-        step = max(1, _COPY_BYTES // self.page_bytes)
-        buffer = empty_run(min(step, len(ids)), self.page_bytes)
-        source = self._version()
-        for start in range(0, len(ids), step):
-            some = ids[start : start + step]
-            run = buffer[: len(some)]
-            lengths = source.read_run(some, run)
+        for some, run, lengths in source.read_all():
             kinds = run[:, : PAGE_HEADER.itemsize].view(PAGE_HEADER)[:, 0]["kind"].copy()
             for kind in np.unique(kinds).tolist():
                 chosen = np.flatnonzero(kinds == kind)
@@ -193,6 +203,7 @@ class DiskStore:
                 edit.write_run(some[chosen], of_kind, kind, lengths[chosen])
         return self.commit()
 
+    @_alone
     def snapshot(self) -> Snapshot:
         """The newest version, registered like any other reader's."""
         self._require_alive()
@@ -211,11 +222,13 @@ class DiskStore:
         self._require_alive()
         return self._flush(None)
 
+    @_alone
     def replay(self) -> list[tuple[int, bytes]]:
         """Durable records that the newest version does not contain yet."""
         self._require_alive()
         return list(self._journal.replay(self.journal_seq))
 
+    @_alone
     def close(self) -> None:
         """Give the lock back. Uncommitted changes are gone. Closing twice is harmless."""
         try:
@@ -223,12 +236,6 @@ class DiskStore:
                 self._drop_edit()
         finally:
             self._end("it was closed")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _transaction(self) -> Edit:
         self._require_alive()
@@ -261,11 +268,8 @@ class DiskStore:
     def _install(self, fresh: DataFile, record: Commit) -> None:
         """Put a finished, durable file in the place of the old one, after reading all of it back."""
         written = Snapshot(fresh, record, load_map(fresh, record), None)
-        ids = written.page_ids()
-        step = max(1, _COPY_BYTES // self.page_bytes)
-        buffer = empty_run(min(step, len(ids)), self.page_bytes)
-        for start in range(0, len(ids), step):
-            written.read_run(ids[start : start + step], buffer)
+        for _ in written.read_all():
+            pass  # reading is checking
         with explained("put the new page file in place", self._directory):
             self._fs.rename(f"{self._directory}/{NEW_DATA}", f"{self._directory}/{DATA}")
             self._fs.sync_directory(self._directory)
@@ -287,6 +291,7 @@ class DiskStore:
                 self._fs.remove(f"{self._directory}/{NEW_DATA}")
         self._edit = None
 
+    @_alone
     def _end(self, why: str) -> None:
         if self._ended is None:
             self._ended = f"{self._directory}: the store is closed because {why}. Open it again to go on."

@@ -71,6 +71,21 @@ def test_a_page_that_was_never_written_does_not_exist(store):
         store.read(99)
 
 
+def test_syncing_ahead_changes_nothing(store):
+    store.sync_ahead()
+    store.write(store.allocate(), b"a", KIND)
+    store.sync_ahead()
+    with store.snapshot() as snapshot:
+        assert len(snapshot.page_ids()) == 0
+    store.abort()
+    assert contents(store) == {}
+    store.rebuild()
+    store.write(store.allocate(), b"b", KIND)
+    store.sync_ahead()
+    store.commit()
+    assert contents(store) == {0: b"b"}
+
+
 def check_gap_of_unwritten_ids(store) -> None:
     """30 entries fit into a page of the page map here: the first one grows from 25 to 30 although none of them is
     written.
@@ -314,7 +329,15 @@ def test_records_that_are_not_flushed_are_made_durable_by_a_commit_that_contains
 def test_a_closed_store_says_so(store):
     store.close()
     store.close()
-    for act in (store.allocate, store.page_ids, store.commit, store.abort, store.rebuild, store.compact):
+    for act in (
+        store.allocate,
+        store.page_ids,
+        store.commit,
+        store.abort,
+        store.rebuild,
+        store.compact,
+        store.sync_ahead,
+    ):
         with pytest.raises(StorageError, match="closed"):
             act()
     for act in (store.snapshot, store.flush, store.replay, lambda: store.append([b""]), lambda: store.read(0)):

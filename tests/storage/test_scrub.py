@@ -41,11 +41,12 @@ def test_nothing_of_a_deleted_page_record_or_metadata_is_left_after_a_scrub():
 
 
 def test_a_reused_buffer_leaks_nothing_behind_a_short_payload():
-    disk = SimulatedDisk()
-    with create_store("index", page_bytes=512, fs=disk) as store:
-        run = np.zeros((1, 512), np.uint8)
-        run[0, 200 : 200 + len(SECRET)] = np.frombuffer(SECRET, np.uint8)
-        store.allocate()
-        store.write_run(np.array([0], np.uint64), run, 16, 20)
-        store.commit()
-    assert files_with(disk, SECRET) == []
+    for lengths in (20, np.array([20], np.uint32)):
+        disk = SimulatedDisk()
+        with create_store("index", page_bytes=512, fs=disk) as store:
+            run = np.zeros((1, 512), np.uint8)
+            run[0, 200 : 200 + len(SECRET)] = np.frombuffer(SECRET, np.uint8)
+            store.allocate()
+            store.write_run(np.array([0], np.uint64), run, 16, lengths)
+            store.commit()
+        assert files_with(disk, SECRET) == []

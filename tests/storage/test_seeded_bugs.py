@@ -13,6 +13,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.storage import (
+    test_allocation,
     test_bit_flips,
     test_conformance,
     test_faults,
@@ -21,6 +22,7 @@ from tests.storage import (
     test_readers,
     test_rollback,
     test_scrub,
+    test_sync_ahead,
     test_tearing,
 )
 from tests.storage.crashes import explore_crashes
@@ -92,6 +94,10 @@ DETECTORS: dict[str, Callable[[], object]] = {
     "scrub: deleted": test_scrub.test_nothing_of_a_deleted_page_record_or_metadata_is_left_after_a_scrub,
     "scrub: buffers": test_scrub.test_a_reused_buffer_leaks_nothing_behind_a_short_payload,
     "conformance: gaps": conformance(test_conformance.check_gap_of_unwritten_ids),
+    "conformance: ids": test_allocation.test_ids_are_given_out_as_the_twin_in_memory_does,
+    "syncing ahead: error": lambda: test_sync_ahead.test_an_error_of_syncing_ahead_ends_the_store(rebuild=True),
+    "syncing ahead: commit": test_sync_ahead.test_a_commit_does_not_believe_its_own_sync_after_another_one_failed,
+    "syncing ahead: close": test_sync_ahead.test_the_file_is_not_closed_while_it_is_synced,
     "conformance: freed places": conformance(test_conformance.check_place_is_given_out_once),
     "faults: failed sync": test_faults.test_after_a_failed_sync_the_writer_has_ended_and_says_so,
     "faults: failed journal sync": test_faults.test_after_a_failed_journal_sync_the_writer_has_ended,

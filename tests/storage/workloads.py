@@ -154,6 +154,7 @@ def bulk_load_workload(script: Script) -> None:
         script.model.pages = {}
         for _ in range(3):
             script.write_new(n_pages)
+            script.store.sync_ahead()
         script.commit()
     script.free(30)
     script.commit()
@@ -167,6 +168,8 @@ def split_workload(script: Script) -> None:
     script.create()
     for step in range(8):
         script.write_new(3 + step)
+        if step % 3 == 1:
+            script.store.sync_ahead()
         script.rewrite(4)
         script.commit()
         if step == 5:
