@@ -17,6 +17,10 @@ Which node is processed when, and by which thread, cannot be seen in the result.
 How a node is cut depends on its size (see `Effort`): large ones from a sample (forecast.py), small ones exactly
 (search.py), the smallest, where asked, by trying the best few cuts down to the leaves and keeping the one that really
 turned out best.
+
+Where there is a privacy model, both sides of a cut must also satisfy it (paper, section 6: the definition of an
+allowable group is given). Exact searches judge every position (guard.py); a cut that a sample suggests is judged
+afterwards, and where it fails, a valid one is searched for among all rows. A node without a valid cut is a leaf.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -28,8 +32,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rtree_anon.kernels.evencut import even_cut, even_valid_cut
 from rtree_anon.kernels.forecast import draw_sample, forecast_cut, median_cut
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
+from rtree_anon.kernels.guard import load_codes, sides_hold
 from rtree_anon.kernels.jit import kernel
 from rtree_anon.kernels.search import cut_near, divide_members, is_left, members_width, search_cut
 
@@ -64,10 +70,11 @@ class CutRecord(NamedTuple):
 
 
 @kernel
-def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, record):
+def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, guard, record):
     """Cut rows[start:start+m], a node at this depth, down to leaves.
 
-    `block` int32 (axes, s) and `members` int32 (2, s) are scratch space, s the larger of exact_rows and probe_rows.
+    `block` int32 (axes, s) and `members` int32 (2, s) are scratch space, s at least exact_rows and probe_rows. `guard`
+    has a privacy model that both sides of every cut must satisfy, or is None.
     """
     stack = np.empty((256, 3), np.int64)
     stack[0, 0] = start
@@ -80,7 +87,7 @@ def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, 
         m = stack[top, 1]
         depth = stack[top, 2]
         left = cut_node(
-            rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, record
+            rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, guard, record
         )
         if left == 0:
             continue
@@ -100,7 +107,9 @@ def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, 
 
 
 @kernel
-def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, record):
+def cut_node(
+    rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, guard, record
+):
     """Cut one node, record the cut and return the size of its left side; 0 where the node is a leaf."""
     if m < 2 * k:
         return 0
@@ -109,10 +118,10 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
     left_set = np.uint64(0)
     if m <= effort.exact_rows:
         if effort.n_candidates == 0:
-            axis = _even_cut(rows, start, m, k, gauge, preferred, found, block, members)
+            axis = _middle_cut(rows, start, m, k, gauge, preferred, guard, found, block, members)
         else:
-            axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, found, block, members)
-        if axis >= 0:  # otherwise only values too close for a width are left to cut: see _sure_cut below
+            axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members)
+        if axis >= 0:  # otherwise only values too close for a width are left to cut: see below
             threshold = found.threshold[axis]
             left_set = found.left_set[axis]
     else:
@@ -133,17 +142,28 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
     if (
         m > effort.exact_rows and axis >= 0 and not preferred[axis] and preferred.any()
     ):  # a sample can miss the only cut of a preferred axis
-        sure_axis, sure_threshold, sure_set = _sure_cut(rows, start, m, k, gauge, preferred, True)
+        sure_axis, sure_threshold, sure_set = even_cut(rows, start, m, k, gauge, preferred, True)
         if sure_axis >= 0:
             axis, threshold, left_set = sure_axis, sure_threshold, sure_set
     left = 0
     if axis >= 0:
         left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
-    if left < k or m - left < k:
-        for favourite in (True, False):
-            axis, threshold, left_set = _sure_cut(rows, start, m, k, gauge, preferred, favourite)
-            if axis >= 0:
-                break
+    if guard is None:
+        if left < k or m - left < k:
+            for favourite in (True, False):
+                axis, threshold, left_set = even_cut(rows, start, m, k, gauge, preferred, favourite)
+                if axis >= 0:
+                    break
+            if axis < 0:
+                return 0
+            left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
+    elif m <= effort.exact_rows:
+        if axis < 0:
+            return 0
+    elif left < k or m - left < k or not sides_hold(rows, start, m, left, guard):
+        axis, threshold, left_set = _searched_cut(
+            rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members
+        )
         if axis < 0:
             return 0
         left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
@@ -155,6 +175,24 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
 
 
 @kernel
+def _searched_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members):
+    """A cut that satisfies the guard, of a node whose sampled cut does not: (axis, threshold, left_set), axis -1: none.
+
+    Searched like a small node as long as the scratch space suffices; of larger ones the most even cut.
+    """
+    if m > block.shape[1]:
+        axis, threshold, left_set = even_valid_cut(rows, start, m, k, gauge, preferred, True, guard)
+        if axis < 0:
+            axis, threshold, left_set = even_valid_cut(rows, start, m, k, gauge, preferred, False, guard)
+        return axis, threshold, left_set
+    if effort.n_candidates == 0:
+        axis = _middle_cut(rows, start, m, k, gauge, preferred, guard, found, block, members)
+    else:
+        axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members)
+    return axis, found.threshold[axis], found.left_set[axis]
+
+
+@kernel
 def _probe_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, found, block, members):
     """The cut that is best for a probe of the node's rows; left in `work`, -1 where the probe shows none."""
     n = min(m, effort.probe_rows)
@@ -162,7 +200,9 @@ def _probe_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, f
     for i in range(n):
         members[0, i] = i
     least = max((k * n) // m, np.int64(1))  # rows of the probe that stand for k rows
-    axis = search_cut(block, members[0], np.int64(0), n, gauge, preferred, effort.n_candidates, least, worth[1], found)
+    axis = search_cut(
+        block, members[0], np.int64(0), n, gauge, preferred, effort.n_candidates, least, worth[1], None, found
+    )
     if axis >= 0:
         work.threshold[0] = found.threshold[axis]
         work.left_set[0] = found.left_set[axis]
@@ -170,7 +210,7 @@ def _probe_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, f
 
 
 @kernel
-def _even_cut(rows, start, m, k, gauge, preferred, found, block, members):
+def _middle_cut(rows, start, m, k, gauge, preferred, guard, found, block, members):
     """The widest axis that can be cut, cut near the middle, with a multiple of k rows on the left; -1: none can."""
     d = gauge.kind.shape[0]
     for a in range(d):
@@ -186,6 +226,8 @@ def _even_cut(rows, start, m, k, gauge, preferred, found, block, members):
                 lo = min(lo, rows[i, a])
                 hi = max(hi, rows[i, a])
             found.width[a] = range_width(gauge, a, lo, hi)
+    if guard is not None:
+        load_codes(rows, start, m, guard)
     middle = max((m // k) // 2, 1) * k
     for favourite in (True, False):
         for _ in range(d):
@@ -199,19 +241,23 @@ def _even_cut(rows, start, m, k, gauge, preferred, found, block, members):
             for i in range(m):
                 block[axis, i] = rows[start + i, axis]
                 members[0, i] = i
-            if cut_near(block, members[0], np.int64(0), m, gauge, axis, k, middle, found):
+            if cut_near(block, members[0], np.int64(0), m, gauge, axis, k, middle, guard, found):
                 return axis
             found.width[axis] = 0.0  # not to be tried again
     return np.int64(-1)
 
 
 @kernel
-def _small_cut(rows, start, m, k, gauge, preferred, effort, worth, found, block, members):
+def _small_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members):
     for i in range(m):
         for a in range(block.shape[0]):
             block[a, i] = rows[start + i, a]
         members[0, i] = i
-    axis = search_cut(block, members[0], np.int64(0), m, gauge, preferred, effort.n_candidates, k, worth[0], found)
+    if guard is not None:
+        load_codes(rows, start, m, guard)
+    axis = search_cut(
+        block, members[0], np.int64(0), m, gauge, preferred, effort.n_candidates, k, worth[0], guard, found
+    )
     if axis < 0 or m > effort.rollout_rows or m < 3 * k:  # below 3k both sides are leaves: the price was exact
         return axis
     # The best few cuts, each tried down to the leaves by the plain search. `found` is reused below, so keep them.
@@ -243,8 +289,8 @@ def _small_cut(rows, start, m, k, gauge, preferred, effort, worth, found, block,
         for i in range(m):
             members[1, i] = i
         left = divide_members(block, members[1], np.int64(0), m, gauge, a, found)
-        loss = _rollout(block, members[1], np.int64(0), left, k, gauge, preferred, effort, worth, found)
-        loss += _rollout(block, members[1], left, m - left, k, gauge, preferred, effort, worth, found)
+        loss = _rollout(block, members[1], np.int64(0), left, k, gauge, preferred, effort, worth, guard, found)
+        loss += _rollout(block, members[1], left, m - left, k, gauge, preferred, effort, worth, guard, found)
         if loss < least:
             least = loss
             axis = a
@@ -254,7 +300,7 @@ def _small_cut(rows, start, m, k, gauge, preferred, effort, worth, found, block,
 
 
 @kernel
-def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, found):
+def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, guard, found):
     """The certainty penalty of these members when they are cut to leaves greedily."""
     n_candidates = min(effort.n_candidates, np.int64(_ROLLOUT_CANDIDATES))
     stack = np.empty((64, 2), np.int64)
@@ -268,7 +314,7 @@ def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, found
         m = stack[top, 1]
         axis = np.int64(-1)
         if m >= 2 * k:
-            axis = search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth[0], found)
+            axis = search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth[0], guard, found)
         if axis < 0:
             loss += m * members_width(block, members, start, m, gauge, found.width)
         elif m < 3 * k:  # two leaves: the price of the cut is their loss (g is 1 below k, and nearly so below 2k)
@@ -289,53 +335,6 @@ def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, found
                 stack[top + 1, 1] = m - left
             top += 2
     return loss
-
-
-@kernel
-def _sure_cut(rows, start, m, k, gauge, preferred, favourite):
-    """A valid cut of the preferred axes (or of the others) wherever one exists, for nodes whose sample misled: mostly
-    rows that are nearly all the same, or whose values are too close for their width to be a number above 0.
-
-    On an axis with an order, with v its median, a cut below v is possible only if k rows lie below v, and a cut above
-    only if k rows lie above; so looking at both sides of v misses nothing. On a MASK axis, the categories by frequency.
-    The most even cut wins. Returns (axis, threshold, left_set), axis -1 where no cut is possible.
-    """
-    d = gauge.kind.shape[0]
-    best_axis = np.int64(-1)
-    best_threshold = np.int32(0)
-    best_set = np.uint64(0)
-    least = k - 1  # rows on the smaller side
-    for a in range(d):
-        if preferred[a] != favourite:
-            continue
-        if gauge.kind[a] == MASK:
-            count = np.zeros(64, np.int64)
-            for i in range(start, start + m):
-                count[rows[i, a]] += 1
-            ranked = np.argsort(-count, kind="mergesort")
-            below = 0
-            left_set = np.uint64(0)
-            for r in range(63):
-                below += count[ranked[r]]
-                left_set |= np.uint64(1) << np.uint64(ranked[r])
-                if min(below, m - below) > least:
-                    least = min(below, m - below)
-                    best_axis = a
-                    best_set = left_set
-            continue
-        column = np.sort(rows[start : start + m, a])
-        median = column[m // 2]
-        below = np.searchsorted(column, median, "left")
-        upto = np.searchsorted(column, median, "right")
-        if min(below, m - below) > least:
-            least = min(below, m - below)
-            best_axis = a
-            best_threshold = median
-        if min(upto, m - upto) > least:
-            least = min(upto, m - upto)
-            best_axis = a
-            best_threshold = column[upto]
-    return best_axis, best_threshold, best_set
 
 
 @kernel

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
+from rtree_anon.kernels.guard import mark_cuts
 from rtree_anon.kernels.jit import kernel
 
 INDEX_BITS = 20  # a sort key is (code << INDEX_BITS) | member
@@ -78,10 +79,11 @@ def worth_table(k: int, n_rows: int, growth: float) -> NDArray[np.float64]:
 
 
 @kernel
-def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, found):
+def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, found):
     """Price the cuts of members[start:start+m]; return the axis of the best one, -1 where none is possible.
 
     The widest `n_candidates` axes that can be cut at all are priced; while a preferred axis can be cut, no other is.
+    With a guard, both sides of a cut satisfy its constraint; guard.codes has what it looks at, in block order.
     """
     d = gauge.kind.shape[0]
     for a in range(d):
@@ -100,7 +102,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
                     widest = found.width[a]
             if axis < 0:
                 break
-            _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, found)
+            _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, guard, found)
             if found.cost[axis] == np.inf:
                 found.width[axis] = -found.width[axis]  # not to be tried again; the sign is restored below
                 continue
@@ -178,18 +180,28 @@ def _measure_axes(block, members, start, m, gauge, widths):
 
 
 @kernel
-def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, found):
-    """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot have k rows."""
+def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, guard, found):
+    """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot be valid."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
     keys = found.keys
     # A cut needs two neighbours with different keys, k rows from both ends.
     if keys[k - 1] == keys[m - k] and keys[k - 1] == keys[k]:
         return
+    first = k
+    last = m - k
+    judged = False
+    if guard is not None:
+        first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
+        judged = not guard.constraint.upward
+        if first > last:
+            return
     _grow_boxes(block, m, k, gauge, n_sweeps, found)
     best = np.inf
     at = -1
-    for i in range(k, m - k + 1):
+    for i in range(first, last + 1):
+        if guard is not None and judged and not guard.valid[i]:
+            continue
         if keys[i] != keys[i - 1]:
             cost = worth[i] * found.left[i - 1] + worth[m - i] * found.right[i]
             if cost < best:
@@ -202,13 +214,22 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, found
 
 
 @kernel
-def cut_near(block, members, start, m, gauge, axis, k, middle, found):
+def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
     """Cut one axis as near as possible to `middle` rows on the left, unpriced; False where it cannot be cut."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
+    first = k
+    last = m - k
+    judged = False
+    if guard is not None:
+        keys = found.keys
+        first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
+        judged = not guard.constraint.upward
     for off in range(m):
         for at in (middle - off, middle + off):
-            if k <= at <= m - k and found.keys[at] != found.keys[at - 1]:
+            if first <= at <= last and found.keys[at] != found.keys[at - 1]:
+                if guard is not None and judged and not guard.valid[at]:
+                    continue
                 _keep_cut(masked, axis, at, n_ranked, found)
                 return True
     return False

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
 from rtree_anon.kernels.boxes import boxes_of_runs, unions_of_boxes
+from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, CutRecord, Effort, cut_node, grow
 from rtree_anon.kernels.forecast import forecast
+from rtree_anon.kernels.guard import guard_for
 from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
 from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
 from rtree_anon.kernels.mondrian import grow_mondrian
@@ -30,6 +32,7 @@ from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Codes, Grid, make_grid
 
 METHODS = ("optimal", "greedy", "hierarchical")
+_SEARCHED_ROWS = 1 << 14  # nodes whose sampled cut breaks the model are searched exactly up to this size
 _SUBTREES_PER_THREAD = 16  # nodes smaller than this share of the table are grown in one call
 
 
@@ -168,13 +171,16 @@ def build_tree(
     threads: int | None = None,
     seed: int = 0,
     bias: tuple[int, ...] = (),
+    constraint: Constraint | None = None,
 ) -> LeafTree:
     """Cut coded rows into leaves of at least k rows. There must be a row; with fewer than 2k there is one leaf.
 
     `bias` names axes that are cut in preference: while one of them can be cut, no other is (paper, section 2.4).
+    `constraint` is a privacy model in its compiled form, about the rows by their numbers in `codes`: every leaf
+    satisfies it, provided that all rows together do.
     """
     grid, rows = make_grid(codes, space)
-    return cut_rows(rows, grid, k, quality, threads=threads, seed=seed, bias=bias)
+    return cut_rows(rows, grid, k, quality, threads=threads, seed=seed, bias=bias, constraint=constraint)
 
 
 def cut_rows(
@@ -186,14 +192,18 @@ def cut_rows(
     threads: int | None,
     seed: int,
     bias: tuple[int, ...] = (),
+    constraint: Constraint | None = None,
 ) -> LeafTree:
     """Cut rows in kernel codes (see `make_grid`) into leaves, in place; otherwise as `build_tree`."""
     if threads is not None and threads < 1:
         raise UsageError(f"threads={threads} is not possible; use 1 or more, or None for all cores.")
-    effort = effort_for(quality, k, int((grid.gauge.scale > 0).sum()))
+    least_rows = k if constraint is None else max(k, constraint.least_rows)
+    effort = effort_for(quality, least_rows, int((grid.gauge.scale > 0).sum()))
     preferred = np.zeros(len(grid.space), np.bool_)
     preferred[[grid.column_of_axis[a] for a in bias]] = True
-    record = _cut_all(rows, grid, k, effort, preferred, threads or os.cpu_count() or 1, seed)
+    if constraint is not None and not len(constraint.n_values):
+        constraint = None  # it was about numbers of rows only
+    record = _cut_all(rows, grid, least_rows, effort, preferred, threads or os.cpu_count() or 1, seed, constraint)
     return _recorded_tree(k, grid, rows, record)
 
 
@@ -220,12 +230,21 @@ def _empty_record(n: int) -> CutRecord:
 
 
 def _cut_all(
-    rows: NDArray[np.int32], grid: Grid, k: int, effort: Effort, preferred: NDArray[np.bool_], threads: int, seed: int
+    rows: NDArray[np.int32],
+    grid: Grid,
+    k: int,
+    effort: Effort,
+    preferred: NDArray[np.bool_],
+    threads: int,
+    seed: int,
+    constraint: Constraint | None,
 ) -> CutRecord:
     n, d = len(rows), len(grid.space)
     record = _empty_record(n)
     effort = effort._replace(exact_rows=min(effort.exact_rows, n, MAX_BLOCK_ROWS))
     small = max(effort.exact_rows, effort.probe_rows)
+    if constraint is not None:
+        small = max(small, min(_SEARCHED_ROWS, n))
     worth = worth_table(k, small, effort.growth)
 
     def call(whole: bool, start: int, size: int, depth: int) -> int:
@@ -246,6 +265,7 @@ def _cut_all(
             finding(d, small),
             np.empty((d, small), np.int32),
             np.empty((2, small), np.uint32),
+            None if constraint is None else guard_for(constraint, small),
             record,
         )
         return int(result or 0)

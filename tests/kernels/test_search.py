@@ -34,7 +34,9 @@ class Search:
         candidates = len(table.space) if n_candidates is None else n_candidates
         gauge = self.grid.gauge
         self.column = int(
-            search_cut(self.block, self.members, self.start, self.m, gauge, preferred, candidates, k, worth, self.found)
+            search_cut(
+                self.block, self.members, self.start, self.m, gauge, preferred, candidates, k, worth, None, self.found
+            )
         )
 
     @property
@@ -132,7 +134,7 @@ def test_a_cut_near_the_middle_is_the_nearest_there_is(table: Table, seed: int, 
     for column, a in enumerate(search.grid.axis_of_column):
         cuts = naive.cuts_of_axis(table.space, a, search.rows, k, table.missing)
         off = min((abs(len(cut.left) - middle) for cut in cuts), default=None)
-        cut = cut_near(search.block, search.members, search.start, m, gauge, column, k, middle, search.found)
+        cut = cut_near(search.block, search.members, search.start, m, gauge, column, k, middle, None, search.found)
         assert cut == (off is not None)
         if cut:
             assert abs(len(search.divide(column).left) - middle) == off
