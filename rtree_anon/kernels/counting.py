@@ -1,213 +1,192 @@
 """Counting groups of packed keys: the frequency sets of the lattice.
 
-A key is a row of `n_words` uint64 numbers that hold one bit field per attribute. `generalize` moves keys to other
-levels: fields are replaced by a table (the id of a node on one level to the id of its ancestor on a higher one), kept
-or cleared. The other kernels group equal keys with an open-addressing hash table that grows with the number of
-groups, not with the number of keys. Groups are numbered by first appearance (where keys are partitioned: by
-partition, and then so), so the result depends on nothing but the input.
+A key is one or more uint64 words that hold one bit field per attribute. Keys are given word by word, as a tuple of one
+array per word: how many words there are is then part of the type, and the loops over them vanish when kernels are
+compiled. `generalize` moves keys to other levels: fields are replaced by a table (the id of a node on one level to the
+id of its ancestor on a higher one), kept or cleared. The kernels that count do so on the way, a cache full of keys at a
+time, so that moved keys are never written out as a whole.
 
-A hash table that does not fit the processor's cache makes every key cost a trip to memory. So many keys with many
-groups are first scattered by hash into partitions (`sum_partitioned`, 3 to 7 times as fast for 4.6 million keys), and
-a question that one partition can answer is put to that one alone (`choose_partition`).
+Two ways to count. Where few combinations are possible, each of them has a counter (`sum_dense`). Where many are, a hash
+table that does not fit the processor's cache would make every key cost a trip to memory: so keys are first scattered by
+hash into partitions of a few thousand, each of which is counted by itself (`sum_partitioned`). The
+result depends on nothing but the input.
 
-The caller guarantees that every field value is a valid index into its table.
+The caller guarantees that every field value is a valid index into its table, and that outputs are large enough.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.jit import kernel
 
-Keys = NDArray[np.uint64]  # (n, n_words)
 Words = NDArray[np.uint64]
+Keys = tuple[Words, ...]  # one array per word
 Indices = NDArray[np.int64]
 Slots = NDArray[np.int32]
 
-_FIRST_CAPACITY = 1024
+CHUNK = 4096  # keys that are moved at a time: they stay in the nearest cache
+
+
+class Fields(NamedTuple):
+    """Fields of keys, by parallel arrays."""
+
+    words: Indices
+    shifts: Words
+    masks: Words  # before shifting
+    starts: Indices  # where the field's table starts
+
+
+class Move(NamedTuple):
+    """How to generalize keys: what to keep of each word, and the tables (shifted to their place) of other fields."""
+
+    keep: Words
+    fields: Fields
+    tables: Words
 
 
 @kernel
-def generalize(
-    keys: Keys, keep: Words, words: Indices, shifts: Words, masks: Words, starts: Indices, tables: Words
-) -> Keys:
-    """Keys with the bits of `keep` as they are and some fields replaced by tables; all other bits are cleared.
+def generalize(keys: Keys, first: int, last: int, move: Move, moved: Keys) -> None:
+    """Write the moved keys of the rows from `first` to `last` to the front of `moved`."""
+    for word in range(len(keys)):
+        source, target, keep = keys[word], moved[word], move.keep[word]
+        for row in range(first, last):
+            target[row - first] = source[row] & keep
+    for field in range(move.fields.words.shape[0]):
+        word = move.fields.words[field]
+        shift, mask, start = move.fields.shifts[field], move.fields.masks[field], move.fields.starts[field]
+        source, target = keys[word], moved[word]
+        for row in range(first, last):
+            target[row - first] |= move.tables[start + np.int64((source[row] >> shift) & mask)]
 
-    The fields are given by parallel arrays: their word, shift and mask (before shifting), and where their table starts.
+
+@kernel
+def sum_dense(keys: Keys, counts: Indices, fields: Fields, places: Indices, totals: Indices) -> None:
+    """Add the counts to `totals`, at the sum of what the tables `places` say of each field."""
+    n_keys = counts.shape[0]
+    index = np.empty(CHUNK, dtype=np.int64)
+    for first in range(0, n_keys, CHUNK):
+        size = min(n_keys - first, CHUNK)
+        index[:size] = 0
+        for field in range(fields.words.shape[0]):
+            shift, mask, start = fields.shifts[field], fields.masks[field], fields.starts[field]
+            source = keys[fields.words[field]]
+            for row in range(size):
+                index[row] += places[start + np.int64((source[first + row] >> shift) & mask)]
+        for row in range(size):
+            totals[index[row]] += counts[first + row]
+
+
+@kernel
+def sum_partitioned(
+    keys: Keys, counts: Indices, move: Move, n_partition_bits: int, chunk: Keys, groups: Keys, sums: Indices
+) -> int:
+    """Group equal moved keys and sum their counts; returns the number of groups, which are written to the front.
+
+    `groups` and `sums` have room for all keys, and are where they are scattered to; `chunk` has room for one chunk.
     """
-    n_keys, n_words = keys.shape
-    result = np.empty((n_keys, n_words), dtype=np.uint64)
-    for row in range(n_keys):
-        for word in range(n_words):
-            result[row, word] = keys[row, word] & keep[word]
-    for field in range(words.shape[0]):
-        word, shift, mask, start = words[field], shifts[field], masks[field], starts[field]
-        for row in range(n_keys):
-            node = (keys[row, word] >> shift) & mask
-            result[row, word] |= tables[start + np.int64(node)] << shift
-    return result
-
-
-@kernel
-def sum_groups(keys: Keys, counts: Indices, max_groups: int) -> tuple[Keys, Indices, bool]:
-    """Group equal keys and sum their counts: (keys, counts, True). Past `max_groups` groups it gives up (False)."""
-    slots = np.full(_FIRST_CAPACITY, -1, dtype=np.int32)
-    group_keys = np.empty((_FIRST_CAPACITY // 2, keys.shape[1]), dtype=np.uint64)
-    group_counts = np.empty(_FIRST_CAPACITY // 2, dtype=np.int64)
-    n_groups = 0
-    for row in range(keys.shape[0]):
-        slot = _find(slots, group_keys, keys, row)
-        group = slots[slot]
-        if group >= 0:
-            group_counts[group] += counts[row]
-            continue
-        if n_groups == max_groups:
-            return group_keys[:0].copy(), group_counts[:0].copy(), False
-        if n_groups == group_keys.shape[0]:
-            group_keys = _grown_keys(group_keys)
-            wider = np.empty(group_keys.shape[0], dtype=np.int64)
-            wider[:n_groups] = group_counts
-            group_counts = wider
-            slots = _rehashed(group_keys, n_groups)
-            slot = _find(slots, group_keys, keys, row)
-        slots[slot] = n_groups
-        group_keys[n_groups] = keys[row]
-        group_counts[n_groups] = counts[row]
-        n_groups += 1
-    return group_keys[:n_groups].copy(), group_counts[:n_groups].copy(), True
-
-
-@kernel
-def sum_partitioned(keys: Keys, counts: Indices, n_partition_bits: int) -> tuple[Keys, Indices]:
-    """The same for many keys in many groups: scattered by hash into 2**n_partition_bits partitions first."""
-    n_keys, n_words = keys.shape
-    drop = np.uint64(64 - n_partition_bits)
+    n_keys = counts.shape[0]
     ends = np.zeros((1 << n_partition_bits) + 1, dtype=np.int64)
-    for row in range(n_keys):
-        ends[np.int64(_hash(keys, row) >> drop) + 1] += 1
+    for first in range(0, n_keys, CHUNK):
+        last = min(first + CHUNK, n_keys)
+        generalize(keys, first, last, move, chunk)
+        for row in range(last - first):
+            ends[_partition(_hash(chunk, row), n_partition_bits) + 1] += 1
     for partition in range(1 << n_partition_bits):
         ends[partition + 1] += ends[partition]
     fill = ends[:-1].copy()
-    moved_keys = np.empty((n_keys, n_words), dtype=np.uint64)
-    moved_counts = np.empty(n_keys, dtype=np.int64)
-    for row in range(n_keys):
-        home = np.int64(_hash(keys, row) >> drop)
-        place = fill[home]
-        fill[home] += 1
-        for word in range(n_words):
-            moved_keys[place, word] = keys[row, word]
-        moved_counts[place] = counts[row]
-    n_groups = 0  # groups are written over the front of the moved keys, which has always been read already
+    for first in range(0, n_keys, CHUNK):
+        last = min(first + CHUNK, n_keys)
+        generalize(keys, first, last, move, chunk)
+        for row in range(last - first):
+            home = _partition(_hash(chunk, row), n_partition_bits)
+            place = fill[home]
+            fill[home] = place + 1
+            for word in range(len(keys)):
+                groups[word][place] = chunk[word][row]
+            sums[place] = counts[first + row]
+    n_groups = 0  # groups are written over the front of the scattered keys, which has always been read already
     slots = np.empty(0, dtype=np.int32)
     for partition in range(1 << n_partition_bits):
         first, last = ends[partition], ends[partition + 1]
-        capacity = 2
-        while capacity < 2 * (last - first):
-            capacity *= 2
+        capacity = _capacity(last - first)
         if slots.shape[0] < capacity:
             slots = np.empty(capacity, dtype=np.int32)
-        table = slots[:capacity]
-        table[:] = -1
-        groups = moved_keys[n_groups:]
-        n_found = 0
+        slots[:capacity] = -1
+        start = n_groups
         for row in range(first, last):
-            slot = _find(table, groups, moved_keys, row)
-            if table[slot] >= 0:
-                moved_counts[n_groups + table[slot]] += moved_counts[row]
-            else:
-                table[slot] = n_found
-                for word in range(n_words):
-                    groups[n_found, word] = moved_keys[row, word]
-                moved_counts[n_groups + n_found] = moved_counts[row]
-                n_found += 1
-        n_groups += n_found
-    return moved_keys[:n_groups].copy(), moved_counts[:n_groups].copy()
-
-
-@kernel
-def choose_partition(keys: Keys, group_bits: Words, n_partition_bits: int) -> Indices:
-    """The rows of one of 2**n_partition_bits partitions; keys that agree on `group_bits` are in the same one."""
-    n_keys, n_words = keys.shape
-    drop = np.uint64(64 - n_partition_bits)
-    chosen = np.empty(n_keys, dtype=np.int64)
-    n_chosen = 0
-    for row in range(n_keys):
-        mixed = np.uint64(0)
-        for word in range(n_words):
-            mixed = _mix(mixed, keys[row, word] & group_bits[word])
-        if mixed >> drop == 0:
-            chosen[n_chosen] = row
-            n_chosen += 1
-    return chosen[:n_chosen].copy()
-
-
-@kernel
-def assign_groups(keys: Keys) -> tuple[Indices, Keys]:
-    """Group equal keys. Returns (the group of each key, keys of the groups)."""
-    slots = np.full(_FIRST_CAPACITY, -1, dtype=np.int32)
-    group_keys = np.empty((_FIRST_CAPACITY // 2, keys.shape[1]), dtype=np.uint64)
-    groups = np.empty(keys.shape[0], dtype=np.int64)
-    n_groups = 0
-    for row in range(keys.shape[0]):
-        slot = _find(slots, group_keys, keys, row)
-        group = slots[slot]
-        if group < 0:
-            if n_groups == group_keys.shape[0]:
-                group_keys = _grown_keys(group_keys)
-                slots = _rehashed(group_keys, n_groups)
-                slot = _find(slots, group_keys, keys, row)
-            slots[slot] = n_groups
-            group_keys[n_groups] = keys[row]
-            group = n_groups
+            slot = _find(slots, capacity, groups, start, groups, row)
+            if slots[slot] >= 0:
+                sums[start + slots[slot]] += sums[row]
+                continue
+            slots[slot] = n_groups - start
+            for word in range(len(keys)):
+                groups[word][n_groups] = groups[word][row]
+            sums[n_groups] = sums[row]
             n_groups += 1
-        groups[row] = group
-    return groups, group_keys[:n_groups].copy()
+    return n_groups
 
 
 @kernel
-def _find(slots: Slots, group_keys: Keys, keys: Keys, row: int) -> np.int64:
-    """The slot of the key's group, or the free slot where it belongs."""
-    last = np.uint64(slots.shape[0] - 1)  # the capacity is a power of two
-    slot = np.int64(_hash(keys, row) & last)
+def assign_groups(keys: Keys, groups: Keys, group_of_key: Indices) -> int:
+    """Number the groups of equal keys by first appearance; returns how many there are, their keys in front."""
+    capacity = _capacity(group_of_key.shape[0])
+    slots = np.full(capacity, -1, dtype=np.int32)
+    n_groups = 0
+    for row in range(group_of_key.shape[0]):
+        slot = _find(slots, capacity, groups, np.int64(0), keys, row)
+        if slots[slot] < 0:
+            slots[slot] = n_groups
+            for word in range(len(keys)):
+                groups[word][n_groups] = keys[word][row]
+            n_groups += 1
+        group_of_key[row] = slots[slot]
+    return n_groups
+
+
+@kernel
+def _find(slots: Slots, capacity: int, groups: Keys, start: int | np.int64, keys: Keys, row: int) -> np.int64:
+    """The slot of the group of a key, or the free slot where it belongs. Groups are numbered from `start`."""
+    slot = np.int64(_hash(keys, row) & np.uint64(capacity - 1))
     while slots[slot] >= 0:
-        group = slots[slot]
+        group = start + slots[slot]
         same = True
-        for word in range(keys.shape[1]):
-            if group_keys[group, word] != keys[row, word]:
-                same = False
-                break
+        for word in range(len(keys)):
+            same &= groups[word][group] == keys[word][row]
         if same:
             break
-        slot = (slot + 1) & np.int64(last)
+        slot = (slot + 1) & (capacity - 1)
     return slot
+
+
+@kernel
+def _capacity(n_keys: int) -> int:
+    """The size of a hash table that is at most half full: a power of two."""
+    capacity = 2
+    while capacity < 2 * n_keys:
+        capacity *= 2
+    return capacity
+
+
+@kernel
+def _partition(mixed: np.uint64, n_bits: int) -> np.int64:
+    return np.int64(mixed >> np.uint64(63 - n_bits) >> np.uint64(1))  # a shift by 64 at once is not defined
 
 
 @kernel
 def _hash(keys: Keys, row: int) -> np.uint64:
     mixed = np.uint64(0)
-    for word in range(keys.shape[1]):
-        mixed = _mix(mixed, keys[row, word])
+    for word in range(len(keys)):
+        mixed = _mix(mixed, keys[word][row])
     return mixed
 
 
 @kernel
 def _mix(mixed: np.uint64, word: np.uint64) -> np.uint64:
+    """Every bit of the word moves every bit of the result: keys often differ in their highest bits only."""
     product = (mixed ^ word) * np.uint64(0x9E3779B97F4A7C15)
+    product = (product ^ (product >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return product ^ (product >> np.uint64(32))
-
-
-@kernel
-def _grown_keys(group_keys: Keys) -> Keys:
-    wider = np.empty((2 * group_keys.shape[0], group_keys.shape[1]), dtype=np.uint64)
-    wider[: group_keys.shape[0]] = group_keys
-    return wider
-
-
-@kernel
-def _rehashed(group_keys: Keys, n_groups: int) -> Slots:
-    """A hash table twice the size of the key array, so that at most half of the slots are ever taken."""
-    slots = np.full(2 * group_keys.shape[0], -1, dtype=np.int32)
-    for group in range(n_groups):
-        slots[_find(slots, group_keys, group_keys, group)] = group
-    return slots

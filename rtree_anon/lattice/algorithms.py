@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -32,6 +31,7 @@ from rtree_anon.lattice.frequency import Levels
 from rtree_anon.lattice.greedy import search_greedily
 from rtree_anon.lattice.heights import search_heights
 from rtree_anon.lattice.local import recode_locally
+from rtree_anon.lattice.origins import FromTable
 from rtree_anon.lattice.releasing import CarriedRoles, release_recoding
 from rtree_anon.lattice.result import Result
 from rtree_anon.lattice.search import Search
@@ -189,12 +189,14 @@ def _run(
     start = time.perf_counter()
     statuses = find()
     seconds = time.perf_counter() - start
-    return Result(name, search, roles, statuses, complete, replace(search.effort), seconds)
+    return Result(name, search, roles, statuses, complete, search.effort, seconds)
 
 
 def _walk_everything(search: Search, *, rollup: bool, mark: bool) -> Statuses:
     everything = np.ones(search.shape, dtype=bool)
-    return walk(search, tuple(range(len(search.shape))), everything, None, rollup=rollup, mark=mark)
+    family = tuple(range(len(search.shape)))
+    origin = FromTable(search)
+    return walk(search, family, everything, origin, rollup=rollup, mark=mark, budget_bytes=search.budget_bytes)
 
 
 def _hierarchy(given: Hierarchy | str | Path | None) -> Hierarchy | None:

@@ -8,24 +8,31 @@ further columns, every set keeps them as fields of its keys.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.hierarchy import BoundHierarchy
-from rtree_anon.kernels.counting import assign_groups, choose_partition, generalize, sum_groups, sum_partitioned
+from rtree_anon.kernels.counting import (
+    CHUNK,
+    Fields,
+    Move,
+    assign_groups,
+    generalize,
+    sum_dense,
+    sum_partitioned,
+)
 from rtree_anon.lattice.packing import Layout
 
 DROPPED = -1
-MANY_KEYS = 1 << 17  # more keys than these are sampled before they are counted, and partitioned where they have
-MANY_GROUPS = 1 << 16  # more groups than these: their hash table leaves the cache
-KEYS_PER_PARTITION = 1 << 14
-SAMPLED_SHARE = 64  # a power of two
+MAX_CELLS = 1 << 19  # counters that are still worth having one for each possible group
+KEYS_PER_PARTITION = 1 << 13
 
 Levels = tuple[int, ...]
+PackedKeys = NDArray[np.uint64]  # (n_words, n_keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +40,7 @@ class FrequencySet:
     """Distinct packed keys at `levels`, with their counts."""
 
     levels: Levels
-    keys: NDArray[np.uint64]
+    keys: PackedKeys
     counts: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -45,23 +52,13 @@ class FrequencySet:
         return self.keys.nbytes + self.counts.nbytes
 
 
-class _Plan(NamedTuple):
-    """What the counting kernels are told about fields, see there."""
-
-    keep: NDArray[np.uint64]
-    words: NDArray[np.int64]
-    shifts: NDArray[np.uint64]
-    masks: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    tables: NDArray[np.uint64]
-
-
 @dataclass(frozen=True, eq=False)
 class Generalizer:
     """Moves keys from one vector of levels to a higher one. Knows the layout and the hierarchies, no rows."""
 
     layout: Layout
     hierarchies: tuple[BoundHierarchy, ...]
+    _tables: dict[tuple[int, int, int], NDArray[np.int64]] = field(default_factory=dict, repr=False)
 
     @property
     def n_quasi(self) -> int:
@@ -75,62 +72,101 @@ class Generalizer:
 
     def roll_up(self, source: FrequencySet, levels: Levels) -> FrequencySet:
         """The frequency set at `levels` from one at lower (or equal) levels."""
-        return _summed(levels, self._move(source, levels), source.counts)
+        shape = self._n_ids(levels)
+        if math.prod(shape) <= min(MAX_CELLS, 2 * len(source)):
+            return self._count_cells(source, levels, shape)
+        groups, sums = self._room(len(source)), np.empty(len(source), dtype=np.int64)
+        move = self._move(source.levels, levels, self.extra_positions)
+        n_bits = (len(source) // KEYS_PER_PARTITION).bit_length()
+        n_groups = sum_partitioned(
+            tuple(source.keys), source.counts, move, n_bits, tuple(self._room(CHUNK)), tuple(groups), sums
+        )
+        return FrequencySet(levels, groups[:, :n_groups].copy(), sums[:n_groups].copy())
 
-    def sample(self, source: FrequencySet, levels: Levels) -> FrequencySet:
-        """About one group in `SAMPLED_SHARE` of what `roll_up` gives, each of them complete; much cheaper."""
-        keys = self._move(source, levels)
-        rows = choose_partition(keys, self.layout.bits_of(range(self.n_quasi)), SAMPLED_SHARE.bit_length() - 1)
-        return _summed(levels, keys[rows], source.counts[rows])
+    def values(self, source: FrequencySet, attribute: int, level: int) -> NDArray[np.int64]:
+        """The id of each key's value of one attribute, at a level."""
+        levels = (*source.levels[:attribute], level, *source.levels[attribute + 1 :])
+        return self._table(attribute, source.levels, levels)[self.layout.column(source.keys, attribute)]
 
     def assign(
-        self, keys: NDArray[np.uint64], source: Levels, levels: Levels, extras: Sequence[int] = ()
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        self, keys: PackedKeys, source: Levels, levels: Levels, extras: Sequence[int] = ()
+    ) -> tuple[NDArray[np.int64], PackedKeys]:
         """The group of each key at `levels`, and the groups' keys, which keep the `extras` (positions) only."""
-        return assign_groups(generalize(keys, *self._plan(source, levels, extras)))
+        n_keys = keys.shape[1]
+        moved, groups, group_of_key = self._room(n_keys), self._room(n_keys), np.empty(n_keys, dtype=np.int64)
+        generalize(tuple(keys), 0, n_keys, self._move(source, levels, extras), tuple(moved))
+        n_groups = assign_groups(tuple(moved), tuple(groups), group_of_key)
+        return group_of_key, groups[:, :n_groups].copy()
 
-    def _move(self, source: FrequencySet, levels: Levels) -> NDArray[np.uint64]:
-        """The keys of a frequency set at other levels."""
-        return generalize(source.keys, *self._plan(source.levels, levels, self.extra_positions))
+    def is_single(self, attribute: int, level: int) -> bool:
+        """Whether an attribute has one value only at a level, and so tells no groups apart."""
+        return len(self.hierarchies[attribute].labels[level]) == 1
 
-    def _plan(self, source: Levels, levels: Levels, extras: Sequence[int]) -> _Plan:
-        """The kernel's arguments: what to keep, and tables for the fields that change."""
-        kept = list(extras)
-        changed: list[tuple[int, NDArray[np.int32]]] = []
+    def _count_cells(self, source: FrequencySet, levels: Levels, shape: Sequence[int]) -> FrequencySet:
+        """Rolled up with one counter for each combination of ids; those that occur become keys."""
+        positions = [position for position, size in enumerate(shape) if size > 1]
+        sizes = [shape[position] for position in positions]
+        strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+        tables = [self._table(position, source.levels, levels) for position in positions]
+        places = [table * stride for table, stride in zip(tables, strides, strict=True)]
+        totals = np.zeros(math.prod(sizes), dtype=np.int64)
+        sum_dense(tuple(source.keys), source.counts, self._fields(positions, tables), _joined(places), totals)
+        found = np.flatnonzero(totals)
+        keys = np.zeros((self.layout.n_words, len(found)), dtype=np.uint64)
+        if positions:
+            for position, ids in zip(positions, np.unravel_index(found, sizes), strict=True):
+                place = self.layout.fields[position]
+                keys[place.word] |= ids.astype(np.uint64) << np.uint64(place.shift)
+        return FrequencySet(levels, keys, totals[found])
+
+    def _n_ids(self, levels: Levels) -> list[int]:
+        """For each column how many ids it can have; 1 where it is cleared."""
+        quasi = [
+            1 if level == DROPPED else len(bound.labels[level])
+            for level, bound in zip(levels, self.hierarchies, strict=True)
+        ]
+        return [*quasi, *(1 << self.layout.fields[position].bits for position in self.extra_positions)]
+
+    def _move(self, source: Levels, levels: Levels, extras: Sequence[int]) -> Move:
+        """What the kernels are told: what to keep, and tables for the fields that change."""
+        kept: list[int] = list(extras)
+        changed: list[int] = []
         for position, (old, new) in enumerate(zip(source, levels, strict=True)):
-            if new == DROPPED or new == self.hierarchies[position].height:
-                continue  # left out, or the single top value, whose id is 0: the field is cleared
-            if new == old:
-                kept.append(position)
-            else:
-                changed.append((position, self._table(position, old, new)))
-        fields = [self.layout.fields[position] for position, _ in changed]
-        sizes = [len(table) for _, table in changed]
-        return _Plan(
-            self.layout.bits_of(kept),
-            np.array([field.word for field in fields], dtype=np.int64),
-            np.array([field.shift for field in fields], dtype=np.uint64),
-            np.array([field.mask for field in fields], dtype=np.uint64),
-            np.cumsum([0, *sizes], dtype=np.int64)[:-1],
-            np.concatenate([table for _, table in changed]).astype(np.uint64) if changed else np.empty(0, np.uint64),
+            if new == DROPPED or self.is_single(position, new):
+                continue  # left out, or a single value, whose id is 0: the field is cleared
+            (kept if new == old else changed).append(position)
+        tables = [self._table(position, source, levels) for position in changed]
+        shifted = [table << self.layout.fields[position].shift for position, table in zip(changed, tables, strict=True)]
+        return Move(self.layout.bits_of(kept), self._fields(changed, tables), _joined(shifted).view(np.uint64))
+
+    def _fields(self, positions: Sequence[int], tables: Sequence[NDArray[np.int64]]) -> Fields:
+        fields = [self.layout.fields[position] for position in positions]
+        return Fields(
+            np.array([one.word for one in fields], dtype=np.int64),
+            np.array([one.shift for one in fields], dtype=np.uint64),
+            np.array([one.mask for one in fields], dtype=np.uint64),
+            np.cumsum([0, *map(len, tables)], dtype=np.int64)[:-1],
         )
 
-    def _table(self, position: int, old: int, new: int) -> NDArray[np.int32]:
-        """Ancestor ids on level `new` by id on level `old`."""
-        ancestors = self.hierarchies[position].ancestors
-        table = np.zeros(len(self.hierarchies[position].labels[old]), dtype=np.int32)
-        table[ancestors[old]] = ancestors[new]
-        return table
+    def _table(self, position: int, source: Levels, levels: Levels) -> NDArray[np.int64]:
+        """Ids of a column at `levels` by its ids at the source's; a column that is no quasi-identifier stays."""
+        if position >= self.n_quasi:
+            return np.arange(1 << self.layout.fields[position].bits)
+        old, new = source[position], levels[position]
+        known = self._tables.get((position, old, new))
+        if known is None:
+            ancestors = self.hierarchies[position].ancestors
+            known = np.zeros(len(self.hierarchies[position].labels[old]), dtype=np.int64)
+            known[ancestors[old]] = ancestors[new]
+            self._tables[position, old, new] = known
+        return known
+
+    def _room(self, n_keys: int) -> PackedKeys:
+        return np.empty((self.layout.n_words, n_keys), dtype=np.uint64)
 
 
-def _summed(levels: Levels, keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> FrequencySet:
-    """Equal keys together, with or without partitions, whichever is faster."""
-    are_many = len(keys) >= MANY_KEYS
-    group_keys, group_counts, done = sum_groups(keys, counts, MANY_GROUPS if are_many else len(keys))
-    if not done:
-        n_bits = (len(keys) // KEYS_PER_PARTITION).bit_length()
-        group_keys, group_counts = sum_partitioned(keys, counts, n_bits)
-    return FrequencySet(levels, group_keys, group_counts)
+def _joined(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(tables) if tables else np.empty(0, dtype=np.int64)
 
 
 def count_chunks(
@@ -146,7 +182,7 @@ def count_chunks(
     waiting: list[FrequencySet] = []
     for columns in chunks:
         keys = generalizer.layout.pack(columns)
-        whole = FrequencySet(exact, keys, np.ones(len(keys), dtype=np.int64))
+        whole = FrequencySet(exact, keys, np.ones(keys.shape[1], dtype=np.int64))
         waiting.append(generalizer.roll_up(whole, levels))
         if merged is None or sum(map(len, waiting)) >= len(merged):
             merged = _merge(generalizer, [*([merged] if merged else []), *waiting])
@@ -158,6 +194,6 @@ def _merge(generalizer: Generalizer, sets: list[FrequencySet]) -> FrequencySet:
     if len(sets) == 1:
         return sets[0]
     levels = sets[0].levels if sets else (0,) * generalizer.n_quasi
-    keys = [one.keys for one in sets] or [np.empty((0, generalizer.layout.n_words), dtype=np.uint64)]
+    keys = [one.keys for one in sets] or [np.empty((generalizer.layout.n_words, 0), dtype=np.uint64)]
     counts = [one.counts for one in sets] or [np.empty(0, dtype=np.int64)]
-    return generalizer.roll_up(FrequencySet(levels, np.concatenate(keys), np.concatenate(counts)), levels)
+    return generalizer.roll_up(FrequencySet(levels, np.concatenate(keys, axis=1), np.concatenate(counts)), levels)

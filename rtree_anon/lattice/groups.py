@@ -75,7 +75,7 @@ class Groups:
         else:
             cell_of_key, keys = self._generalizer.assign(self._frequencies.keys, levels, levels, (position,))
             counts = _sums(cell_of_key, self._frequencies.counts)
-            group = np.empty(len(keys), dtype=np.int64)
+            group = np.empty(keys.shape[1], dtype=np.int64)
             group[cell_of_key] = self.group_of_key
         return Cells(group, self._generalizer.layout.column(keys, position), counts)
 

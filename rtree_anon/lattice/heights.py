@@ -17,8 +17,8 @@ from rtree_anon.errors import UsageError
 from rtree_anon.lattice.distance import DistanceMatrix
 from rtree_anon.lattice.frequency import Levels
 from rtree_anon.lattice.graph import downward, upward
-from rtree_anon.lattice.search import Search
-from rtree_anon.lattice.walk import Node, Status, Statuses, levels_of
+from rtree_anon.lattice.search import Node, Search, levels_of
+from rtree_anon.lattice.walk import Status, Statuses
 
 Check = Callable[[Levels], bool]
 
@@ -54,7 +54,7 @@ def _checker(search: Search, matrix: bool) -> tuple[Check, DistanceMatrix | None
     distances = DistanceMatrix.of(search.generalizer, search.scan(search.low), search.condition.least_rows)
 
     def check(levels: Levels) -> bool:
-        search.effort.nodes_checked += 1
+        search.effort.add(nodes_checked=1)
         return distances.n_suppressed(levels) <= search.max_suppressed
 
     return check, distances

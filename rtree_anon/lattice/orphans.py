@@ -37,7 +37,7 @@ class Judge:
         """The group of each row at these levels, and for each group whether it is good."""
         generalizer = self._search.generalizer
         exact = (0,) * generalizer.n_quasi
-        keys = self._keys[rows]
+        keys = self._keys[:, rows]
         group_of_row, group_keys = generalizer.assign(keys, exact, levels)
         ones = np.ones(len(rows), dtype=np.int64)
         frequencies = generalizer.roll_up(FrequencySet(exact, keys, ones), levels)

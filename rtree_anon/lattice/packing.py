@@ -3,7 +3,7 @@
 Every attribute has a field that is wide enough for its leaves, at the same place for every generalization. The field
 holds the id of the leaf's ancestor on the attribute's level, or 0 where the attribute is not part of the set that is
 counted. So generalizing an attribute changes one field by a table, and leaving it out clears one field. Fields never
-straddle words; most tables need one word of 64 bits.
+straddle words; most tables need one word of 64 bits. Many keys are an array with a row per word and a column per key.
 
 After the quasi-identifiers come the columns that a privacy model looks at (sensitive values, identities): they are
 never generalized.
@@ -56,15 +56,16 @@ class Layout:
 
     def pack(self, columns: Sequence[NDArray[np.integer]]) -> NDArray[np.uint64]:
         """One key per row of the aligned columns."""
-        keys = np.zeros((len(columns[0]), self.n_words), dtype=np.uint64)
+        keys = np.zeros((self.n_words, len(columns[0])), dtype=np.uint64)
         for field, codes in zip(self.fields, columns, strict=True):
-            keys[:, field.word] |= codes.astype(np.uint64) << np.uint64(field.shift)
+            keys[field.word] |= codes.astype(np.uint64) << np.uint64(field.shift)
         return keys
 
     def column(self, keys: NDArray[np.uint64], position: int) -> NDArray[np.int64]:
         """The codes of one column of packed keys."""
         field = self.fields[position]
-        return ((keys[:, field.word] >> np.uint64(field.shift)) & np.uint64(field.mask)).astype(np.int64)
+        word: NDArray[np.uint64] = keys[field.word]
+        return ((word >> np.uint64(field.shift)) & np.uint64(field.mask)).astype(np.int64)
 
     def bits_of(self, positions: Sequence[int]) -> NDArray[np.uint64]:
         """One word mask per word with all bits of these columns."""

@@ -54,7 +54,7 @@ def release_generalization(
     group_of_row = number[group_of_row]
     group_levels = np.tile(np.array(levels, dtype=np.int64), (int(good.sum()), 1))
     nodes = np.stack(
-        [search.generalizer.layout.column(group_keys[good], i) for i in range(search.generalizer.n_quasi)], axis=1
+        [search.generalizer.layout.column(group_keys[:, good], i) for i in range(search.generalizer.n_quasi)], axis=1
     )
     is_out = group_of_row < 0
     n_suppressed = int(is_out.sum())

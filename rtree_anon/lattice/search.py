@@ -8,6 +8,8 @@ rows would have to be suppressed. It counts what it does, because that is what t
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,20 +20,42 @@ from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.hierarchy import BoundHierarchy
 from rtree_anon.io.leaves import LeafTable
 from rtree_anon.lattice.conditions import Condition
-from rtree_anon.lattice.frequency import MANY_KEYS, FrequencySet, Generalizer, Levels, count_chunks
+from rtree_anon.lattice.frequency import (
+    DROPPED,
+    FrequencySet,
+    Generalizer,
+    Levels,
+    count_chunks,
+)
+from rtree_anon.lattice.graph import Family
 from rtree_anon.lattice.groups import Groups
 from rtree_anon.lattice.packing import Layout
+from rtree_anon.lattice.samples import Samples
 
 MAX_NODES = 1 << 26  # the answer is kept as one byte per node
+MANY_KEYS = 1 << 17  # sets with more keys than these are sampled before others are made of them
+
+Node = tuple[int, ...]  # of one family: levels relative to the lowest, one per attribute of the family
 
 
 @dataclass
 class Effort:
-    """What a search has done."""
+    """What a search has done. Seconds are added up over threads."""
 
-    nodes_checked: int = 0
+    nodes_checked: int = 0  # as the papers count: also what is settled without counting
+    nodes_counted: int = 0  # those of them that were decided by counting groups
     scans: int = 0  # passes over the counted table
     rollups: int = 0  # frequency sets made from other frequency sets
+    table_seconds: float = 0.0  # counting the table
+    sampling_seconds: float = 0.0  # looking at samples of large sets
+    counting_seconds: float = 0.0  # everything else that makes frequency sets
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, **amounts: float) -> None:
+        """Add to some of the figures, from any thread."""
+        with self._lock:
+            for name, amount in amounts.items():
+                setattr(self, name, getattr(self, name) + amount)
 
 
 @dataclass(eq=False)
@@ -72,7 +96,20 @@ class Search:
     @cached_property
     def base(self) -> FrequencySet:
         """The whole table, counted once at the bottom of the lattice."""
-        return count_chunks(self.generalizer, self.table.chunks(), self.low)
+        start = time.perf_counter()
+        counted = count_chunks(self.generalizer, self.table.chunks(), self.low)
+        self.effort.add(table_seconds=time.perf_counter() - start)
+        return counted
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the table is worth samples and threads."""
+        return len(self.base) >= MANY_KEYS
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Parts of the table."""
+        return Samples(self.generalizer, self.base)
 
     def scan(self, levels: Levels) -> FrequencySet:
         """The frequency set of a node from the counted table."""
@@ -80,32 +117,31 @@ class Search:
 
     def roll_up(self, source: FrequencySet, levels: Levels, *, is_scan: bool = False) -> FrequencySet:
         """The frequency set of a node from that of a lower one."""
-        self.note(source, levels, is_scan=is_scan)
-        return source if levels == source.levels else self.generalizer.roll_up(source, levels)
-
-    def note(self, source: FrequencySet, levels: Levels, *, is_scan: bool) -> None:
-        """Count one pass over a frequency set."""
-        if is_scan:
-            self.effort.scans += 1
-        elif levels != source.levels:
-            self.effort.rollups += 1
+        start = time.perf_counter()
+        rolled_up = source if levels == source.levels else self.generalizer.roll_up(source, levels)
+        is_rollup = not is_scan and levels != source.levels
+        self.effort.add(counting_seconds=time.perf_counter() - start, scans=is_scan, rollups=is_rollup)
+        return rolled_up
 
     def check(self, frequencies: FrequencySet) -> bool:
         """Whether the node can be released with no more than the allowed suppression."""
-        self.effort.nodes_checked += 1
+        self.effort.add(nodes_checked=1, nodes_counted=1)
         return self.n_suppressed(frequencies) <= self.max_suppressed
 
     def fails_early(self, source: FrequencySet, levels: Levels) -> bool:
-        """Whether a sample of the node's groups, each of them complete, breaks the condition already.
+        """Whether the groups of rare values, each of them complete, break the condition already.
 
-        If so the node is decided: large sets near the bottom of the lattice need not be made to be dismissed.
+        If so the node is decided: it need not be made from a large source to be dismissed.
         """
         if len(source) < MANY_KEYS:
             return False
-        if self.n_suppressed(self.generalizer.sample(source, levels)) <= self.max_suppressed:
-            return False
-        self.effort.nodes_checked += 1
-        return True
+        start = time.perf_counter()
+        sample = self.samples.rarest(levels)
+        fails = sample is not None and self.n_suppressed(sample) > self.max_suppressed
+        self.effort.add(sampling_seconds=time.perf_counter() - start)
+        if fails:
+            self.effort.add(nodes_checked=1, nodes_counted=1)
+        return fails
 
     def n_suppressed(self, frequencies: FrequencySet) -> int:
         """Rows of groups that break the condition: the minimal required suppression (Samarati, Definition 4.2)."""
@@ -122,8 +158,8 @@ class Search:
     def holds_by_key(self, frequencies: FrequencySet, group_keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """For the groups of a frequency set, given by their keys in any order, whether they may be released."""
         groups = self.groups(frequencies)
-        good = np.empty(len(group_keys), dtype=bool)
-        good[np.lexsort(group_keys.T)] = self.condition.holds(groups)[np.lexsort(groups.keys.T)]
+        good = np.empty(group_keys.shape[1], dtype=bool)
+        good[np.lexsort(group_keys)] = self.condition.holds(groups)[np.lexsort(groups.keys)]
         return good
 
     def columns(self) -> list[NDArray[np.integer]]:
@@ -141,3 +177,11 @@ class Search:
             codes = self.generalizer.layout.column(self.base.keys, self.generalizer.n_quasi + i)
             shares[name] = np.bincount(codes, weights=self.base.counts, minlength=size) / max(self.table.n_rows, 1)
         return shares
+
+
+def levels_of(search: Search, family: Family, node: Node) -> Levels:
+    """The levels of a family's node: attributes outside the family are dropped."""
+    levels = [DROPPED] * len(search.low)
+    for attribute, step in zip(family, node, strict=True):
+        levels[attribute] = search.low[attribute] + step
+    return tuple(levels)

@@ -8,18 +8,15 @@ memory budget; a node all of whose lower neighbours are gone starts afresh.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.lattice.frequency import DROPPED, FrequencySet, Levels
+from rtree_anon.lattice.frequency import FrequencySet, Levels
 from rtree_anon.lattice.graph import Family, Mask, nodes_by_height, upward
-from rtree_anon.lattice.search import Search
-
-Node = tuple[int, ...]
-Origin = Callable[[], FrequencySet]
+from rtree_anon.lattice.origins import Origin, Source
+from rtree_anon.lattice.search import Node, Search, levels_of
 
 
 class Status(IntEnum):
@@ -45,58 +42,54 @@ def walk(
     search: Search,
     family: Family,
     candidates: Mask,
-    origin: Origin | None,
+    origin: Origin,
     *,
+    settled: Mask | None = None,
     rollup: bool = True,
     mark: bool = True,
+    budget_bytes: int,
 ) -> Statuses:
     """Decide every candidate of a family.
 
-    `origin` gives a frequency set of this family that nodes are rolled up from where no neighbour's is at hand; without
-    it they are counted from the table. `mark=False` checks every candidate, for conditions that are not monotone.
+    `origin` gives a frequency set that nodes are made from where no neighbour's is at hand. `settled` candidates are
+    known to satisfy the condition. `mark=False` checks every candidate, for conditions that are not monotone.
     """
     statuses = np.where(candidates, Status.UNSEEN, Status.PRUNED).astype(np.uint8)
-    below = _Shelf(search.budget_bytes)
-    here = _Shelf(search.budget_bytes)
+    below = _Shelf(budget_bytes)
+    here = _Shelf(budget_bytes)
     height = -1
     for row in nodes_by_height(candidates).tolist():
         node: Node = tuple(row)
         if statuses[node] != Status.UNSEEN:
             continue
         if sum(node) != height:
-            below = here if sum(node) == height + 1 else _Shelf(search.budget_bytes)
-            here = _Shelf(search.budget_bytes - below.n_bytes)
+            below = here if sum(node) == height + 1 else _Shelf(budget_bytes)
+            here = _Shelf(budget_bytes - below.n_bytes)
             height = sum(node)
-        levels = levels_of(search, family, node)
-        neighbour = below.smallest(_lower_neighbours(node)) if rollup else None
-        source, is_scan = (search.base, True) if neighbour is None else (neighbour, False)
-        if search.fails_early(source, levels):
-            search.note(source, levels, is_scan=is_scan)
-            statuses[node] = Status.FAILED
-            here.put(node, source, is_new=False)
-            continue
-        if neighbour is None and origin is not None:
-            source, is_scan = origin(), False
-        frequencies = search.roll_up(source, levels, is_scan=is_scan)
-        if not search.check(frequencies):
-            statuses[node] = Status.FAILED
-            here.put(node, frequencies, is_new=frequencies is not source)
-            continue
-        if mark:
+        if settled is not None and settled[node]:
+            search.effort.add(nodes_checked=1)
+            satisfied = True
+        else:
+            neighbour = below.smallest(_lower_neighbours(node)) if rollup else None
+            satisfied, frequencies, is_new = _decide(search, levels_of(search, family, node), neighbour, origin)
+            if frequencies is not None and not (satisfied and mark):
+                here.put(node, frequencies, is_new=is_new)
+        statuses[node] = Status.SATISFIED if satisfied else Status.FAILED
+        if satisfied and mark:
             above = statuses[upward(node)]
             above[above == Status.UNSEEN] = Status.IMPLIED
-        else:
-            here.put(node, frequencies, is_new=frequencies is not source)
-        statuses[node] = Status.SATISFIED
     return statuses
 
 
-def levels_of(search: Search, family: Family, node: Node) -> Levels:
-    """The levels of a family's node: attributes outside the family are dropped."""
-    levels = [DROPPED] * len(search.low)
-    for attribute, step in zip(family, node, strict=True):
-        levels[attribute] = search.low[attribute] + step
-    return tuple(levels)
+def _decide(
+    search: Search, levels: Levels, neighbour: FrequencySet | None, origin: Origin
+) -> tuple[bool, FrequencySet | None, bool]:
+    """Whether a node satisfies, the set to make its generalizations from, and whether that was made just now."""
+    if search.fails_early(neighbour if neighbour is not None else search.base, levels):
+        return False, neighbour, False
+    source = Source(neighbour, is_table=False) if neighbour is not None else origin.source()
+    frequencies = search.roll_up(source.frequencies, levels, is_scan=source.is_table)
+    return search.check(frequencies), frequencies, frequencies is not source.frequencies
 
 
 def _lower_neighbours(node: Node) -> list[Node]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rtree_anon import lattice
 from rtree_anon.errors import UsageError
 from rtree_anon.hierarchy import Hierarchy
-from rtree_anon.lattice import frequency, search
+from rtree_anon.lattice import frequency, samples, search
 from rtree_anon.lattice.result import Result
 from tests.lattice.naive_lattice import Holds, all_satisfying, bind, groups_at, minimal_of, suppressed_at
 
@@ -82,10 +82,9 @@ def test_the_ways_of_large_tables(
 ) -> None:
     """Partitions and early dismissal by a sample, which small tables do not meet by themselves."""
     for module, name, value in (
-        (frequency, "MANY_GROUPS", 1),
+        (frequency, "MAX_CELLS", 4),
         (frequency, "KEYS_PER_PARTITION", 2),
-        (frequency, "SAMPLED_SHARE", 2),
-        (frequency, "MANY_KEYS", 2),
+        (samples, "SHARE", 2),
         (search, "MANY_KEYS", 2),
     ):
         monkeypatch.setattr(module, name, value)
