@@ -36,18 +36,17 @@ class Samples:
 
     def rarest(self, levels: Levels) -> FrequencySet | None:
         """Groups of the node at `levels` that are likely to be the smallest, each of them complete; None if none."""
-        parts = self._of(levels)
-        return self._generalizer.roll_up(parts.rarest, levels) if parts and len(parts.rarest) else None
+        rarest = self._of(levels).rarest
+        return self._generalizer.roll_up(rarest, levels) if len(rarest) else None
 
     def n_groups(self, levels: Levels) -> int | None:
         """An estimate of the number of keys of a node's frequency set; None where no part is fit to tell."""
-        parts = self._of(levels)
-        if parts is None or not SHARE // 2 < len(self._table) / max(len(parts.spread), 1) < SHARE * 2:
+        spread = self._of(levels).spread
+        if not 0.5 < SHARE * len(spread) / len(self._table) < 2:  # too few values, or one that is too frequent
             return None
-        share = len(parts.spread) / len(self._table)
-        return round(len(self._generalizer.roll_up(parts.spread, levels)) / share)
+        return round(len(self._generalizer.roll_up(spread, levels)) * len(self._table) / len(spread))
 
-    def _of(self, levels: Levels) -> _Parts | None:
+    def _of(self, levels: Levels) -> _Parts:
         """The parts by the attribute that has the most values at these levels."""
         sizes = {
             attribute: len(self._generalizer.hierarchies[attribute].labels[level])
