@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from rtree_anon.index.bucket import Bundles, Cutter, set_first_ids
 from rtree_anon.index.cuts import Cuts, joined
-from rtree_anon.index.scatter import CodedBatch, Scatter, SpillFile, Words
+from rtree_anon.index.scatter import Scatter, SpillFile, Words
 from rtree_anon.index.seed import SAMPLE_PER_BUCKET, Seed, seed_from
 from rtree_anon.index.thinning import thinned
 from rtree_anon.index.uppertree import UpperTree
+from rtree_anon.io.coded_batch import CodedBatch
 from rtree_anon.kernels.routing import route_batch
 from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.space import missing_code

@@ -25,9 +25,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.errors import InputError
 from rtree_anon.index.cuts import Cuts
 from rtree_anon.index.rowlayout import RowLayout
+from rtree_anon.io.coded_batch import CodedBatch
 from rtree_anon.kernels.routing import gather_buckets, route_batch, sort_packed
 from rtree_anon.space import missing_code
 from rtree_anon.storage.files import explained
@@ -35,15 +35,6 @@ from rtree_anon.storage.files import explained
 _WRITE_BYTES = 4 << 20
 
 Words = NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class CodedBatch:
-    """Rows that are still to be coded: `codes` gives them as codes[column, row] and may be called from any thread."""
-
-    n_rows: int
-    codes: Callable[[], NDArray[Any]]
-    name: str  # where they come from, for errors
 
 
 class SpillFile:
@@ -217,7 +208,7 @@ class Scatter:
             assert chunk.words is not None
             place = chunk.words[at : at + batch.n_rows]
             if not sort_packed(codes, missing, self.layout.words, bucket, starts[:-1].copy(), place):
-                raise InputError("a value lies outside the domain that the file itself states", source=batch.name)
+                raise batch.outside(codes, self.layout.ranges)
             with self._lock:
                 chunk.starts[number] = starts.astype(np.int32)
                 chunk.n_waiting -= 1

@@ -33,6 +33,9 @@ class Binder(Protocol):
 
     has_missing: bool
 
+    @property
+    def attribute(self) -> Attribute: ...
+
     def observe(self, column: pa.Array, origin: Origin) -> None: ...
 
     def finish(self) -> Attribute: ...

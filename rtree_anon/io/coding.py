@@ -2,7 +2,7 @@
 
 A coder is made from a *bound* attribute (see `rtree_anon.schema.attributes`) and holds nothing else, so the same schema
 always gives the same codes, for a whole table as for a batch of a stream. A missing value is the smallest number of the
-matrix's type. `RowCoder` does all attributes of a batch and lays the codes out row by row.
+matrix's type. `RowCoder` does all attributes of a batch, column by column or laid out row by row.
 
 Axes (`rtree_anon.space`) measure what the codes mean: LINEAR and FLOAT for numbers and times, SET, SPAN and TREE for
 categories.
@@ -10,7 +10,7 @@ categories.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -307,12 +307,15 @@ class RowCoder:
     def encode(self, batch: pa.RecordBatch, origin: Origin, out: Codes | None = None) -> Codes:
         """The codes of a batch's rows, C-contiguous (n, d); written to `out` where that is given."""
         matrix = np.empty((batch.num_rows, len(self.coders)), self.dtype) if out is None else out
-        columns = []
+        _interleave(list(self.columns(batch, origin, self.dtype)), matrix)
+        return matrix
+
+    def columns(self, batch: pa.RecordBatch, origin: Origin, dtype: Any) -> Iterator[Codes]:
+        """The codes of one quasi-identifier after the other; perhaps views of the batch's memory."""
         for coder in self.coders:
             with located(origin, coder.name):
-                columns.append(coder.encode(batch.column(coder.name), self.dtype))
-        _interleave(columns, matrix)
-        return matrix
+                codes = coder.encode(batch.column(coder.name), dtype)
+            yield codes
 
 
 def _interleave(columns: Sequence[Codes], matrix: Codes) -> None:

@@ -23,6 +23,7 @@ import pyarrow.csv as pa_csv
 
 from rtree_anon.errors import InputError
 from rtree_anon.io.cells import CellError, Origin, first_failing, located
+from rtree_anon.io.file_stamps import stamp
 
 _BLOCK_BYTES = 1 << 22  # also the longest row that is accepted
 _HEADER_BYTES = 1 << 20
@@ -38,14 +39,15 @@ class CsvFile:
     untyped = True
 
     def __init__(self, path: Path, compression: str | None) -> None:
-        self.path, self.name, self.compression = path, str(path), compression
+        self.path, self.name, self.stamp = path, str(path), stamp(path)
+        self.compression = compression
         with self._open() as stream:
             head = stream.read(_HEADER_BYTES)
         self.delimiter, self.names = _read_header(head, self.name)
         self.fields = pa.schema([(name, pa.string()) for name in self.names])
 
-    def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, Origin]]:
-        """Batches of the given columns, all text."""
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[pa.RecordBatch, Origin]]:
+        """Batches of the given columns, all text; their size is that of the blocks that are parsed."""
         with self._open() as stream:
             checked = CheckedBytes(stream, self.delimiter, self.name)
             n_rows = 0

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from rtree_anon.errors import InputError, SchemaError, UsageError
 from rtree_anon.io.cells import Origin
-from rtree_anon.io.files import TableFile, open_file, reading, unchanged
+from rtree_anon.io.files import BATCH_ROWS, TableFile, guarded, open_file, reading
 from rtree_anon.io.types import plain_type
 
 
@@ -59,17 +59,17 @@ class Source(Protocol):
         """The given columns with their types."""
         ...
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Batches of the given columns, in the given order."""
+    def pieces(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Piece]:
+        """Batches of the given columns, in the given order, of about `batch_rows` rows where that can be chosen."""
         ...
 
 
 def open_source(source: Any) -> Source:
     """Opens a path, glob, list of paths, frame, Arrow table, stream or iterator of batches."""
-    if isinstance(source, _FileSource | _BatchSource | _FrameSource):
+    if isinstance(source, FileSource | _BatchSource | _FrameSource):
         return source
     if isinstance(source, str | os.PathLike):
-        return _FileSource(_expanded(source))
+        return FileSource(_expanded(source))
     if isinstance(source, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return _table_source(source)
     if _is_frame(source, "pandas") or _is_frame(source, "polars"):
@@ -104,18 +104,43 @@ def checked_columns(source: Source, columns: Iterable[str]) -> list[str]:
     return wanted
 
 
-class _FileSource:
+def resized(pieces: Iterable[Piece], batch_rows: int) -> Iterator[Piece]:
+    """Pieces of at most `batch_rows` rows: large ones are cut, small neighbours of one file are joined."""
+    waiting: list[Piece] = []
+    n_rows = 0
+    for piece in pieces:
+        for start in range(0, piece.batch.num_rows, batch_rows):
+            batch = piece.batch.slice(start, batch_rows)
+            origin = Origin(piece.origin.name, piece.origin.first_row + start)
+            if waiting and (n_rows + batch.num_rows > batch_rows or waiting[0].origin.name != origin.name):
+                yield joined(waiting)
+                waiting, n_rows = [], 0
+            waiting.append(Piece(batch, origin))
+            n_rows += batch.num_rows
+    if waiting:
+        yield joined(waiting)
+
+
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Neighbouring pieces of one file as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    (whole,) = pa.Table.from_batches([piece.batch for piece in pieces]).combine_chunks().to_batches()
+    return Piece(whole, pieces[0].origin)
+
+
+class FileSource:
     """One file after the other, all with the columns that are asked for."""
 
     repeatable = True
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._files: list[TableFile] = [open_file(path) for path in paths]
-        first = self._files[0]
+        self.files: list[TableFile] = [open_file(path) for path in paths]
+        first = self.files[0]
         self.name = first.name if len(paths) == 1 else f"{first.name} and {len(paths) - 1} more"
         self.names = first.names
         self.untyped = first.untyped
-        for file in self._files[1:]:
+        for file in self.files[1:]:
             if file.untyped != self.untyped:
                 problem = f"CSV cannot be mixed with typed files such as {first.name} in one source"
                 raise InputError(problem, source=file.name)
@@ -124,17 +149,17 @@ class _FileSource:
         wanted = checked_columns(self, columns)
         return pa.schema([(column, self._common_type(column)) for column in wanted])
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+    def pieces(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Piece]:
         target = self.fields(columns)
-        for file in self._files:
-            with reading(file.name), unchanged(Path(file.name)):
-                for batch, origin in file.batches(columns):
-                    yield Piece(_as_fields(batch, target, origin), origin)
+        for file in self.files:
+            with guarded(file):
+                for batch, origin in file.batches(columns, batch_rows):
+                    yield Piece(as_fields(batch, target, origin), origin)
 
     def _common_type(self, column: str) -> pa.DataType:
         """A type that holds the column's values of all files."""
         common = None
-        for file in self._files:
+        for file in self.files:
             if len(file.fields.get_all_field_indices(column)) != 1:
                 problem = "the file does not have this column once, though the first file does"
                 raise InputError(problem, source=file.name, column=column)
@@ -157,7 +182,7 @@ class _BatchSource:
         wanted = checked_columns(self, columns)
         return pa.schema([self._schema.field(column) for column in wanted])
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+    def pieces(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Piece]:
         target = self.fields(columns)
         if self._used and not self.repeatable:
             raise UsageError("the stream was read already; give a file, a table or a new stream")
@@ -173,7 +198,7 @@ class _BatchSource:
                     problem = "a record batch does not have the column once, though the first one does"
                     raise InputError(problem, source=self.name, row=first_row, column=lacking[0])
                 origin = Origin(self.name, first_row)
-                yield Piece(_as_fields(item.select(list(columns)), target, origin), origin)
+                yield Piece(as_fields(item.select(list(columns)), target, origin), origin)
                 first_row += item.num_rows
 
 
@@ -210,9 +235,9 @@ class _FrameSource:
     def fields(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([(column, self._column(column).type) for column in checked_columns(self, columns)])
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+    def pieces(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Piece]:
         converted = {column: self._column(column) for column in checked_columns(self, columns)}
-        yield from _table_source(pa.table(converted), self.name).pieces(columns)
+        yield from _table_source(pa.table(converted), self.name).pieces(columns, batch_rows)
 
     def _column(self, column: str) -> Any:
         if column not in self._converted:
@@ -242,7 +267,7 @@ def _from_items(source: Iterable[Any]) -> Source:
         return _BatchSource("batches", first.schema, source if repeatable else chained, repeatable=repeatable)
     rest = [first, *items]
     if isinstance(first, str | os.PathLike):
-        return _FileSource([path for item in rest for path in _expanded(item)])
+        return FileSource([path for item in rest for path in _expanded(item)])
     if isinstance(first, Mapping):
         with reading("rows"):
             return _table_source(pa.Table.from_pylist([dict(row) for row in rest]), "rows")
@@ -263,7 +288,7 @@ def _expanded(path: Any) -> list[Path]:
     return [Path(name) for name in found]
 
 
-def _as_fields(batch: pa.RecordBatch, target: pa.Schema, origin: Origin) -> pa.RecordBatch:
+def as_fields(batch: pa.RecordBatch, target: pa.Schema, origin: Origin) -> pa.RecordBatch:
     """The batch in the source's common types, where files or batches differ."""
     if batch.schema.equals(target):
         return batch

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -20,21 +19,13 @@ from rtree_anon.errors import InputError
 from rtree_anon.io.binding import Binder, make_binder
 from rtree_anon.io.cells import Origin, located
 from rtree_anon.io.coding import Coder, RowCoder, encoded_categories
-from rtree_anon.io.conforming import conform
-from rtree_anon.io.sources import Piece, Source, open_source
-from rtree_anon.io.text_types import Purpose, TextColumn
-from rtree_anon.io.types import checked_plain_type, decoded, default_attribute, type_from_text
-from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Schema, Timestamp
+from rtree_anon.io.column_types import column_types, typed_pieces
+from rtree_anon.io.sources import Piece, Source, joined, open_source
+from rtree_anon.io.types import decoded, default_attribute
+from rtree_anon.schema import Attribute, Categorical, Schema
 from rtree_anon.space import Space
 
 _MERGED_BYTES = 1 << 28
-
-_PURPOSES: dict[type[Any], Purpose] = {
-    Numeric: Purpose.NUMBER,
-    Date: Purpose.DATE,
-    Timestamp: Purpose.MOMENT,
-    Boolean: Purpose.TRUTH,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +54,8 @@ def read_table(source: Any, schema: Schema) -> CodedTable:
     pieces = list(_merged(opened.pieces(schema.column_names)))
     if not sum(piece.batch.num_rows for piece in pieces):
         raise InputError("there are no rows", source=opened.name)
-    types = _column_types(opened, schema, pieces)
-    pieces = [_with_dictionaries(piece, schema, types) for piece in _conformed(pieces, types)]
+    types = column_types(opened, schema, pieces)
+    pieces = [_with_dictionaries(piece, schema, types) for piece in typed_pieces(pieces, types)]
     binders = _bind(opened, schema, types, pieces)
     bound = _bound_schema(schema, binders)
     coder = RowCoder(bound)
@@ -86,8 +77,8 @@ def bind_schema(source: Any, schema: Schema) -> Schema:
     pieces: Iterable[Piece] = _Passes(opened, schema.column_names)
     if not opened.repeatable:
         pieces = list(pieces)
-    types = _column_types(opened, schema, pieces)
-    return _bound_schema(schema, _bind(opened, schema, types, _conformed(pieces, types)))
+    types = column_types(opened, schema, pieces)
+    return _bound_schema(schema, _bind(opened, schema, types, typed_pieces(pieces, types)))
 
 
 def grown_schema(schema: Schema, batch: pa.RecordBatch, origin: Origin) -> Schema:
@@ -97,8 +88,8 @@ def grown_schema(schema: Schema, batch: pa.RecordBatch, origin: Origin) -> Schem
     values take their place in its order). Values that the schema does not accept raise an `InputError`.
     """
     source = open_source(batch)
-    types = _column_types(source, schema, [Piece(batch, origin)])
-    pieces = _conformed([Piece(batch.select(list(schema.column_names)), origin)], types)
+    types = column_types(source, schema, [Piece(batch, origin)])
+    pieces = typed_pieces([Piece(batch.select(list(schema.column_names)), origin)], types)
     return _bound_schema(schema, _bind(source, schema, types, pieces))
 
 
@@ -110,46 +101,6 @@ class _Passes:
 
     def __iter__(self) -> Iterator[Piece]:
         return self._source.pieces(self._columns)
-
-
-def _column_types(source: Source, schema: Schema, pieces: Iterable[Piece]) -> dict[str, pa.DataType]:
-    """The type of each column; columns of text that have to be read as something else are looked at in full."""
-    fields = source.fields(schema.column_names)
-    types = {field.name: field.type for field in fields}
-    attributes = dict(zip(schema.quasi_names, schema.quasi, strict=True))
-    wanted: dict[str, Purpose] = {}
-    for name, data_type in types.items():
-        plain = checked_plain_type(data_type, source.name, name)
-        attribute = attributes.get(name)
-        if not isinstance(attribute, str | NoneType) and attribute.type is not None:
-            if pa.types.is_string(plain):  # parsed once, here, to what the attribute says
-                types[name] = type_from_text(attribute.type)
-            continue
-        if isinstance(attribute, Categorical) or not pa.types.is_string(plain):
-            continue
-        if not isinstance(attribute, str | NoneType):
-            wanted[name] = _PURPOSES[type(attribute)]
-        elif source.untyped:
-            wanted[name] = Purpose.CARRIED if attribute is None else Purpose.QUASI
-    if wanted:
-        found = {name: TextColumn(name) for name in wanted}
-        for piece in pieces:
-            for name, column in found.items():
-                column.observe(decoded(piece.batch.column(name)).cast(pa.string()), piece.origin)
-        types.update({name: column.decide(wanted[name]) for name, column in found.items()})
-    return types
-
-
-def _conformed(pieces: Iterable[Piece], types: dict[str, pa.DataType]) -> Iterator[Piece]:
-    """The pieces with text columns parsed to their types."""
-    for piece in pieces:
-        columns = []
-        for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True):
-            if column.type != types[name]:
-                with located(piece.origin, name):
-                    column = conform(column, types[name])
-            columns.append(column)
-        yield Piece(pa.RecordBatch.from_arrays(columns, names=piece.batch.schema.names), piece.origin)
 
 
 def _with_dictionaries(piece: Piece, schema: Schema, types: dict[str, pa.DataType]) -> Piece:
@@ -172,18 +123,11 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
             continue
         n_bytes += piece.batch.nbytes
         if waiting and (waiting[0].origin.name != piece.origin.name or n_bytes > _MERGED_BYTES):
-            yield _concatenated(waiting)
+            yield joined(waiting)
             waiting, n_bytes = [], piece.batch.nbytes
         waiting.append(piece)
     if waiting:
-        yield _concatenated(waiting)
-
-
-def _concatenated(pieces: Sequence[Piece]) -> Piece:
-    if len(pieces) == 1:
-        return pieces[0]
-    (whole,) = pa.Table.from_batches([piece.batch for piece in pieces]).combine_chunks().to_batches()
-    return Piece(whole, pieces[0].origin)
+        yield joined(waiting)
 
 
 def _bind(source: Source, schema: Schema, types: dict[str, pa.DataType], pieces: Iterable[Piece]) -> list[Binder]:

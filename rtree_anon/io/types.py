@@ -93,7 +93,14 @@ def plain_array(array: pa.Array) -> pa.Array:
 def decoded(array: pa.Array) -> pa.Array:
     """The array without a dictionary: a dictionary may hold values that no row has."""
     array = plain_array(array)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return without_views(array.dictionary).take(array.indices) if pa.types.is_dictionary(array.type) else array
+
+
+def without_views(array: pa.Array) -> pa.Array:
+    """The array in a layout that Arrow can take values from, which it cannot from views."""
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
 
 
 def category_type(plain: pa.DataType) -> pa.DataType:

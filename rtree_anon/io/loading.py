@@ -1,0 +1,229 @@
+"""From anything that users hand in to batches of coded rows, for a bulk load.
+
+    source ─► prepare_load ─► schema (bound, or grown), stored columns, number of rows
+                  │
+                  ├─► sample(n)            coded rows for the first cuts
+                  └─► batches(batch_rows)  read by the caller's thread; coded by whichever thread calls `codes`
+
+Binding costs no pass over Parquet files whose statistics say what has to be known, and one pass over everything else.
+A stream is spooled to a temporary file during that pass. The sample of such sources is drawn from the same pass.
+
+Invariant: the batches have every row of the source once, in order. Codes do not depend on the size of batches, nor on
+the threads that code them: dictionaries grow while a batch is read, before it is handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rtree_anon.errors import InputError
+from rtree_anon.io.cells import Origin, located
+from rtree_anon.io.coded_batch import CodedBatch
+from rtree_anon.io.coding import RowCoder
+from rtree_anon.io.column_types import typed
+from rtree_anon.io.files import ParquetFile
+from rtree_anon.io.parquet_statistics import ParquetStatistics
+from rtree_anon.io.planning import LoadPlan
+from rtree_anon.io.sampling import Reservoir, parquet_rows
+from rtree_anon.io.sources import FileSource, Piece, Source, open_source, resized
+from rtree_anon.io.stored_columns import ID_RANGE, DictionaryColumn, Range, StoredColumns, coded_numbers, stored_form
+from rtree_anon.io.stream_spool import StreamSpool
+from rtree_anon.schema import Schema
+from rtree_anon.space import Space, missing_code
+
+_SAMPLE_ROWS = 1 << 18
+_DICTIONARY_BYTES = 1 << 28
+
+
+def prepare_load(
+    source: Any,
+    schema: Schema,
+    stored: StoredColumns | None = None,
+    *,
+    directory: str,
+    dictionary_bytes: int = _DICTIONARY_BYTES,
+    sample_rows: int = _SAMPLE_ROWS,
+    seed: int = 0,
+) -> PreparedLoad:
+    """Open a source and learn what coding its rows needs.
+
+    `schema` is bound by the first load and grown by later ones; `stored` are the carried columns of an index that has
+    rows already. `directory` is for temporary files, `dictionary_bytes` limits the dictionaries of carried columns (of
+    a first load), and `sample_rows` is the most that `sample` will be asked for.
+    """
+    opened = open_source(source)
+    plan = LoadPlan(opened, schema, stored)
+    statistics = _statistics(opened, schema)
+    reservoir = None if statistics else Reservoir(sample_rows, schema.quasi_names, seed)
+    spool = None if opened.repeatable else StreamSpool(opened.name, directory)
+    again: Source = opened if spool is None else spool
+    try:
+        if statistics is not None:
+            plan.use_statistics(statistics)
+        n_rows = plan.learn(reservoir, spool)
+        if statistics is not None:
+            n_rows = statistics.n_rows
+        if not n_rows and stored is None:
+            raise InputError("there are no rows", source=opened.name)
+        plan.learn_again(again)
+        bound = plan.bound_schema()
+        if stored is None:
+            stored = StoredColumns.for_types(schema, plan.carried_types(), opened.name, dictionary_bytes)
+    except BaseException:
+        if spool is not None:
+            spool.close()
+        raise
+    return PreparedLoad(
+        opened.name, n_rows, bound, stored, again, plan.parsed_types(), statistics, reservoir, spool, seed
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedLoad:
+    """A source whose rows can be coded. A context manager; closing it gives the space of a spooled stream back."""
+
+    name: str
+    n_rows: int
+    schema: Schema
+    stored: StoredColumns
+    _source: Source
+    _parsed: dict[str, pa.DataType]
+    _statistics: ParquetStatistics | None
+    _reservoir: Reservoir | None
+    _spool: StreamSpool | None
+    _seed: int
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closing twice is harmless."""
+        if self._spool is not None:
+            self._spool.close()
+
+    @cached_property
+    def coder(self) -> RowCoder:
+        """The coder of the quasi-identifiers."""
+        return RowCoder(self.schema)
+
+    @property
+    def space(self) -> Space:
+        """The axes of the bound schema."""
+        return self.coder.space
+
+    @property
+    def key_is_id(self) -> bool:
+        """Whether rows come with ids: those of the schema's key."""
+        return self.stored.key is not None
+
+    def ranges(self, *, with_ids: bool = False) -> list[Range]:
+        """The ranges of the columns of codes, in their order: quasi-identifiers, carried columns, ids."""
+        quasi = [(axis.lo, axis.hi) if axis.lo <= axis.hi else (0, -1) for axis in self.space.axes]
+        ids = [ID_RANGE] if with_ids or self.key_is_id else []
+        return [*quasi, *self.stored.ranges, *ids]
+
+    def sample(self, n_rows: int) -> NDArray[Any]:
+        """About so many coded rows (n, quasi-identifiers), in random order; fewer where there are not so many."""
+        names = list(self.schema.quasi_names)
+        if self._statistics is not None:
+            pieces = list(parquet_rows(self._statistics, names, n_rows, self._seed)) if self._statistics.groups else []
+            coded = [self._coded_quasi(piece) for piece in pieces]
+            if not coded:
+                return self._no_rows
+            rows = np.concatenate(coded)
+            order = np.random.default_rng(self._seed).permutation(len(rows))
+            return np.ascontiguousarray(rows[order])
+        assert self._reservoir is not None
+        batch = self._reservoir.rows(n_rows)
+        if batch is None:
+            return self._no_rows
+        try:
+            return self._coded_quasi(Piece(batch, Origin(self.name)))
+        except InputError:
+            return self._no_rows  # reading the batches in order will say which row it is
+
+    def batches(self, batch_rows: int, *, first_id: int | None = None) -> Iterator[CodedBatch]:
+        """All rows; with `first_id` they get consecutive ids, as the last column of codes."""
+        names = list(self.schema.column_names)
+        columns = self._column_names(with_ids=first_id is not None)
+        next_id = first_id
+        for piece in resized(self._source.pieces(names, batch_rows), batch_rows):
+            numbers = self._numbers(piece)
+            codes = partial(self._codes, piece, numbers, next_id)
+            yield CodedBatch(piece.batch.num_rows, codes, piece.origin.name, piece.origin.first_row, columns)
+            if next_id is not None:
+                next_id += piece.batch.num_rows
+
+    @property
+    def _no_rows(self) -> NDArray[Any]:
+        return np.empty((0, len(self.coder.coders)), self.coder.dtype)
+
+    def _column_names(self, *, with_ids: bool) -> list[str]:
+        names = list(self.schema.quasi_names)
+        for column in self.stored.columns:
+            names += [column.name] * len(column.ranges)
+        return names + (["id"] if with_ids or self.key_is_id else [])
+
+    def _coded_quasi(self, piece: Piece) -> NDArray[Any]:
+        piece = typed(piece, self._parsed)
+        return self.coder.encode(piece.batch, piece.origin)
+
+    def _numbers(self, piece: Piece) -> dict[str, NDArray[np.int32]]:
+        """Numbers of the columns with dictionaries, which grow here."""
+        numbers = {}
+        for column in self.stored.columns:
+            if isinstance(column, DictionaryColumn):
+                with located(piece.origin, column.name):
+                    numbers[column.name] = column.number(stored_form(piece.batch.column(column.name), column))
+        return numbers
+
+    def _codes(self, piece: Piece, numbers: dict[str, NDArray[np.int32]], first_id: int | None) -> NDArray[Any]:
+        """codes[column, row] of a batch."""
+        piece = typed(piece, self._parsed)
+        batch, origin = piece.batch, piece.origin
+        with_ids = first_id is not None or self.key_is_id
+        dtype = self._dtype(with_ids=with_ids)
+        codes = np.empty((len(self.ranges(with_ids=with_ids)), batch.num_rows), dtype)
+        at = 0
+        for at, column in enumerate(self.coder.columns(batch, origin, dtype), 1):
+            codes[at - 1] = column
+        for stored in self.stored.columns:
+            if stored.name in numbers:
+                parts = [coded_numbers(numbers[stored.name], dtype)]
+            else:
+                with located(origin, stored.name):
+                    parts = stored.encode(stored_form(batch.column(stored.name), stored), dtype)
+            for part in parts:
+                codes[at] = part
+                at += 1
+        if self.key_is_id:
+            codes[-1] = self.stored.ids(batch, origin)
+        elif first_id is not None:
+            codes[-1] = np.arange(first_id, first_id + batch.num_rows)
+        return codes
+
+    def _dtype(self, *, with_ids: bool) -> Any:
+        """int32 where that holds every code."""
+        least, most = missing_code(np.int32) + 1, int(np.iinfo(np.int32).max)
+        narrow = self.coder.dtype == np.int32 and not with_ids
+        return np.dtype(
+            np.int32 if narrow and all(least <= lo and hi <= most for lo, hi in self.stored.ranges) else np.int64
+        )
+
+
+def _statistics(source: Source, schema: Schema) -> ParquetStatistics | None:
+    """The statistics of a source that is nothing but Parquet files."""
+    if not isinstance(source, FileSource):
+        return None
+    files = [file for file in source.files if isinstance(file, ParquetFile)]
+    return ParquetStatistics(files, schema.quasi_names) if len(files) == len(source.files) else None
