@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from rtree_anon.errors import InputError
 from rtree_anon.space import missing_code
 
+WRONG_STATISTICS = "contradicts the file's own statistics: they are wrong, write the file anew"
+
 
 @dataclass(frozen=True, eq=False)
 class CodedBatch:
@@ -31,7 +33,7 @@ class CodedBatch:
         row = int(np.argmax(wrong.any(axis=0)))
         column = int(np.argmax(wrong[:, row]))
         return InputError(
-            "the value lies outside the range that the file's own statistics give; they are wrong: write the file anew",
+            f"the value lies outside its column's range, which {WRONG_STATISTICS}",
             source=self.name,
             row=self.first_row + row,
             column=self.columns[column] if self.columns else None,

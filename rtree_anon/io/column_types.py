@@ -12,7 +12,7 @@ from rtree_anon.io.cells import located
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.sources import Piece, Source
 from rtree_anon.io.text_types import Purpose, TextColumn
-from rtree_anon.io.types import checked_plain_type, decoded, type_from_text
+from rtree_anon.io.types import checked_plain_type, decoded, is_dictionary_of, type_from_text
 from rtree_anon.schema import Boolean, Categorical, Date, Numeric, Schema, Timestamp
 
 _PURPOSES: dict[type[Any], Purpose] = {
@@ -66,11 +66,9 @@ def typed_pieces(pieces: Iterable[Piece], types: Mapping[str, pa.DataType]) -> I
 
 def typed(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
     """A piece with the columns that `types` names in these types; in most cases text is parsed."""
-    if all(piece.batch.schema.field(name).type == data_type for name, data_type in types.items()):
-        return piece
     columns = []
     for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True):
-        if name in types and column.type != types[name]:
+        if name in types and column.type != types[name] and not is_dictionary_of(column.type, types[name]):
             with located(piece.origin, name):
                 column = conform(column, types[name])
         columns.append(column)

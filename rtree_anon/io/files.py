@@ -23,6 +23,8 @@ from rtree_anon.io.file_stamps import Stamp, stamp, unchanged
 
 BATCH_ROWS = 1 << 17
 _BUFFER_BYTES = 1 << 18  # read at a time per column: a row group may be larger than memory
+_DICTIONARY_BYTES = 5 << 18  # Parquet writers give a dictionary up at a megabyte, and write plain values from there on
+_INDEX_BYTES = 3  # of a value that is given by its place in such a dictionary
 _MAGIC_BYTES = 8
 _REFUSED = {
     b"PK\x03\x04": "a zip archive or an Excel workbook; save the table as CSV or Parquet",
@@ -78,14 +80,16 @@ def open_file(path: Path) -> TableFile:
 
 
 class ParquetFile:
-    """One Parquet file."""
+    """One Parquet file. Text that the file holds as a dictionary comes as one, which is several times cheaper."""
 
     untyped = False
 
     def __init__(self, path: Path) -> None:
         self.path, self.name, self.stamp = path, str(path), stamp(path)
+        self._dictionaries: list[str] = []
         with self.opened() as file:
             self.fields = file.schema_arrow
+            self._dictionaries = _kept_as_dictionaries(file)
         self.names = list(self.fields.names)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[pa.RecordBatch, Origin]]:
@@ -117,7 +121,23 @@ class ParquetFile:
             memory_map=False,
             pre_buffer=False,
             buffer_size=_BUFFER_BYTES,
+            read_dictionary=self._dictionaries,
         )
+
+
+def _kept_as_dictionaries(file: Any) -> list[str]:
+    """The columns of text that a Parquet file holds as dictionaries in all row groups, to the end of each."""
+    metadata = file.metadata
+    if len(metadata.schema) != len(file.schema_arrow):  # nested columns: the numbers of columns differ
+        return []
+    texts = [(place, field.name) for place, field in enumerate(file.schema_arrow) if pa.types.is_string(field.type)]
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+
+    def is_kept(chunk: Any) -> bool:
+        most_bytes = _INDEX_BYTES * chunk.num_values + _DICTIONARY_BYTES
+        return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most_bytes)
+
+    return [name for place, name in texts if all(is_kept(group.column(place)) for group in groups)]
 
 
 class ArrowFile:

@@ -39,6 +39,7 @@ class ColumnLearner:
         self._type = data_type  # that of the column, as far as it is known
         self._binder: Binder | None = None
         self._guesses = purpose is not None and attribute is not None
+        self._began_with_missing = False
         if purpose is None:
             self._start(data_type)
 
@@ -76,6 +77,11 @@ class ColumnLearner:
         return self._type
 
     @property
+    def has_missing(self) -> bool:
+        """Whether a value was missing."""
+        return self._began_with_missing or self._binder is None or self._binder.has_missing
+
+    @property
     def asked(self) -> Attribute | None:
         """The attribute that is to be bound, as far as it is known."""
         return None if self._binder is None else self._binder.attribute
@@ -91,6 +97,7 @@ class ColumnLearner:
             if self._binder is None:
                 guess = self._text.decide(self._purpose)
                 if pa.types.is_null(guess):
+                    self._began_with_missing = True
                     return  # nothing but missing values so far
                 self._start(guess)
             assert self._binder is not None

@@ -15,7 +15,7 @@ the threads that code them: dictionaries grow while a batch is read, before it i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -24,8 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.errors import InputError
-from rtree_anon.io.cells import Origin, located
-from rtree_anon.io.coded_batch import CodedBatch
+from rtree_anon.io.cells import CellError, Origin, located
+from rtree_anon.io.coded_batch import WRONG_STATISTICS, CodedBatch
 from rtree_anon.io.coding import RowCoder
 from rtree_anon.io.column_types import typed
 from rtree_anon.io.files import ParquetFile
@@ -35,6 +35,7 @@ from rtree_anon.io.sampling import Reservoir, parquet_rows
 from rtree_anon.io.sources import FileSource, Piece, Source, open_source, resized
 from rtree_anon.io.stored_columns import ID_RANGE, DictionaryColumn, Range, StoredColumns, coded_numbers, stored_form
 from rtree_anon.io.stream_spool import StreamSpool
+from rtree_anon.io.values import null_mask
 from rtree_anon.schema import Schema
 from rtree_anon.space import Space, missing_code
 
@@ -80,8 +81,10 @@ def prepare_load(
         if spool is not None:
             spool.close()
         raise
+    may_have_missing = tuple(plan.may_have_missing(statistics))
+    parsed = plan.parsed_types()
     return PreparedLoad(
-        opened.name, n_rows, bound, stored, again, plan.parsed_types(), statistics, reservoir, spool, seed
+        opened.name, n_rows, bound, stored, may_have_missing, again, parsed, statistics, reservoir, spool, seed
     )
 
 
@@ -93,6 +96,7 @@ class PreparedLoad:
     n_rows: int
     schema: Schema
     stored: StoredColumns
+    may_have_missing: tuple[bool, ...]  # by quasi-identifier
     _source: Source
     _parsed: dict[str, pa.DataType]
     _statistics: ParquetStatistics | None
@@ -118,8 +122,9 @@ class PreparedLoad:
 
     @property
     def space(self) -> Space:
-        """The axes of the bound schema."""
-        return self.coder.space
+        """The axes of the bound schema, which know where values may be missing."""
+        axes = zip(self.coder.space.axes, self.may_have_missing, strict=True)
+        return Space(tuple(replace(axis, has_missing=missing) for axis, missing in axes))
 
     @property
     def key_is_id(self) -> bool:
@@ -191,6 +196,7 @@ class PreparedLoad:
         """codes[column, row] of a batch."""
         piece = typed(piece, self._parsed)
         batch, origin = piece.batch, piece.origin
+        self._check_missing(piece)
         with_ids = first_id is not None or self.key_is_id
         dtype = self._dtype(with_ids=with_ids)
         codes = np.empty((len(self.ranges(with_ids=with_ids)), batch.num_rows), dtype)
@@ -211,6 +217,14 @@ class PreparedLoad:
         elif first_id is not None:
             codes[-1] = np.arange(first_id, first_id + batch.num_rows)
         return codes
+
+    def _check_missing(self, piece: Piece) -> None:
+        """Values are missing only where they may be."""
+        for name, may_be in zip(self.schema.quasi_names, self.may_have_missing, strict=True):
+            mask = None if may_be else null_mask(piece.batch.column(name))
+            if mask is not None:
+                with located(piece.origin, name):
+                    raise CellError(int(np.argmax(mask)), f"the value is missing, which {WRONG_STATISTICS}")
 
     def _dtype(self, *, with_ids: bool) -> Any:
         """int32 where that holds every code."""

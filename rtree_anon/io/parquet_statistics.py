@@ -66,6 +66,10 @@ class ParquetStatistics:
         types = {group.file.name: group.file.fields.field(column).type for group in self.groups}
         return [(_as_array(ends, types[name]).cast(data_type), Origin(name)) for name, ends in by_file.items()]
 
+    def may_have_missing(self, column: str) -> bool:
+        """Whether some row group has missing values, or does not say."""
+        return any(end is None or end.has_missing for end in self._ends[column])
+
     def is_clustered(self) -> bool:
         """Whether some column's values differ much between row groups, as in a sorted file."""
         return any(_mean_share(ends) < 0.5 for ends in self._ends.values())

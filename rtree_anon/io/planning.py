@@ -97,6 +97,12 @@ class LoadPlan:
         learned = [self._learners[name].bound() if name in self._learners else known for name, known in pairs]
         return replace(self._schema, quasi=tuple(learned))
 
+    def may_have_missing(self, statistics: ParquetStatistics | None) -> list[bool]:
+        """For every quasi-identifier whether values may be missing; where nobody looked, they may."""
+        stated = (lambda name: True) if statistics is None else statistics.may_have_missing
+        names = self._schema.quasi_names
+        return [self._learners[name].has_missing if name in self._learners else stated(name) for name in names]
+
     def carried_types(self) -> dict[str, pa.DataType]:
         """The types of the carried columns."""
         learned = {name: learner.data_type for name, learner in self._learners.items() if name in self._carried}

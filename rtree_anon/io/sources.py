@@ -26,7 +26,7 @@ import pyarrow as pa
 from rtree_anon.errors import InputError, SchemaError, UsageError
 from rtree_anon.io.cells import Origin
 from rtree_anon.io.files import BATCH_ROWS, TableFile, guarded, open_file, reading
-from rtree_anon.io.types import plain_type
+from rtree_anon.io.types import is_dictionary_of, plain_type
 
 
 @dataclass(frozen=True)
@@ -289,12 +289,12 @@ def _expanded(path: Any) -> list[Path]:
 
 
 def as_fields(batch: pa.RecordBatch, target: pa.Schema, origin: Origin) -> pa.RecordBatch:
-    """The batch in the source's common types, where files or batches differ."""
+    """The batch in the source's common types, where files or batches differ; a dictionary may stand for its values."""
     if batch.schema.equals(target):
         return batch
     columns = []
     for column, field in zip(batch.columns, target, strict=True):
-        if column.type != field.type:
+        if column.type != field.type and not is_dictionary_of(column.type, field.type):
             try:
                 column = column.cast(field.type)
             except pa.ArrowException as error:

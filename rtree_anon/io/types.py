@@ -81,6 +81,11 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     raise TypeError(f"values of the type {data_type}, which is not supported; convert the column to text")
 
 
+def is_dictionary_of(data_type: pa.DataType, values: pa.DataType) -> bool:
+    """Whether a type is that of dictionaries, without an order, of such values."""
+    return bool(pa.types.is_dictionary(data_type) and not data_type.ordered and data_type.value_type == values)
+
+
 def plain_array(array: pa.Array) -> pa.Array:
     """The array without extension or run-end layout; dictionaries stay."""
     if isinstance(array.type, pa.BaseExtensionType):
