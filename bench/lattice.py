@@ -1,6 +1,6 @@
 """What do rollup and a-priori pruning buy, how long does Incognito take, and does a large table fit into memory?
 
-    python -m bench.lattice adult [--data ../shared/data] [--size 9]
+    python -m bench.lattice adult [--data ../shared/data] [--size 9] [--plot lattice.svg]
     python -m bench.lattice landsend [--rows 4591581] [--size 8] [--variant superroots] [-k 2]
 
 `adult`: UCI Adult with hierarchies of the heights of Incognito's Figure 9, by the number of attributes; nodes
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +58,19 @@ RUNS: dict[str, Run] = {
 
 
 def figures(result: Result) -> dict[str, Any]:
-    """What one run took."""
+    """What one run took. The seconds of phases are added up over threads."""
     return {
         "nodes": result.n_nodes,
         "nodes_checked": result.nodes_checked,
+        "nodes_counted": result.effort.nodes_counted,
         "scans": result.scans,
         "rollups": result.rollups,
         "seconds": round(result.seconds, 3),
+        "seconds_of_phases": {
+            "table": round(result.effort.table_seconds, 3),
+            "samples": round(result.effort.sampling_seconds, 3),
+            "frequency_sets": round(result.effort.counting_seconds, 3),
+        },
         "generalizations": len(result.generalizations),
         "minimal": len(result.minimal),
     }
@@ -80,11 +86,16 @@ def by_size(table: Any, hierarchies: dict[str, Hierarchy], k: int, smallest: int
         if len(answers) != 1:
             raise AssertionError(f"the algorithms disagree at size {size}")
         sizes[str(size)] = {name: figures(result) for name, result in results.items()}
-        print(
-            f"k={k}, {size} attributes",
-            {name: (result.nodes_checked, round(result.seconds, 2)) for name, result in results.items()},
-        )
+        show(f"k = {k}, {size} attributes, {len(answers.pop())} minimal generalizations", sizes[str(size)])
     return sizes
+
+
+def show(title: str, runs: Mapping[str, Mapping[str, Any]]) -> None:
+    """One line per run."""
+    columns = ("nodes_checked", "nodes_counted", "scans", "rollups", "seconds")
+    print(f"\n{title}\n{'':26}" + "".join(f"{name.replace('_', ' '):>15}" for name in columns))
+    for name, run in runs.items():
+        print(f"{name:26}" + "".join(f"{run[column]:>15,}" for column in columns))
 
 
 def ablation(sizes: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -100,33 +111,41 @@ def ablation(sizes: dict[str, Any]) -> dict[str, dict[str, float]]:
     return ratios
 
 
-def adult(data: Path, largest: int) -> dict[str, Any]:
-    """The Adult experiments at k = 2 for growing quasi-identifiers, and at k = 10 for the largest."""
+def show_ablation(k: str, ratios: Mapping[str, Mapping[str, float]]) -> None:
+    """One line per number of attributes."""
+    print(f"\n{k}: bottom-up in multiples of Incognito's seconds; nodes that Incognito checks, of those of bottom-up")
+    print(f"{'attributes':>10}{'without rollup':>16}{'with rollup':>13}{'nodes checked':>15}{'(in the paper)':>16}")
+    for size, row in ratios.items():
+        bottom_up, incognito = PAPER[size]
+        line = f"{size:>10}{row['without_rollup']:>16.1f}{row['with_rollup']:>13.1f}{row['nodes_checked']:>15.2f}"
+        print(line + (f"{incognito / bottom_up:>16.2f}" if k == "k=2" else ""))
+
+
+def adult(data: Path, largest: int, ks: Sequence[int]) -> dict[str, Any]:
+    """The Adult experiments: for growing quasi-identifiers at k = 2, for the largest at others."""
     table = pa.csv.read_csv(data / "adult.csv")
     hierarchies = {
         name: Hierarchy.from_csv(data / "hierarchies" / f"adult_hierarchy_{name}.csv") for name in ADULT_NAMES
     }
     hierarchies["age"] = Hierarchy.intervals(widths=[5, 10, 20])
-    lattice.bottom_up(table, {"sex": hierarchies["sex"]}, k=2)  # compile
-    sizes = {
-        "k=2": by_size(table, hierarchies, 2, 3, largest),
-        "k=10": by_size(table, hierarchies, 10, largest, largest),
-    }
-    return {
-        "rows": table.num_rows,
-        "paper_nodes_checked": PAPER,
-        "runs": sizes,
-        "ratios": {k: ablation(runs) for k, runs in sizes.items()},
-    }
+    few = {name: hierarchies[name] for name in ADULT_NAMES[:3]}
+    for run in RUNS.values():
+        run(table, few, 2)  # compile
+    sizes = {f"k={k}": by_size(table, hierarchies, k, 3 if k == 2 else largest, largest) for k in ks}
+    ratios = {k: ablation(runs) for k, runs in sizes.items()}
+    for k, rows in ratios.items():
+        show_ablation(k, rows)
+    return {"rows": table.num_rows, "paper_nodes_checked": PAPER, "runs": sizes, "ratios": ratios}
 
 
 def landsend(rows: int, size: int, variant: str, k: int) -> dict[str, Any]:
     """All generalizations of a Lands End-like table that comes as a stream of batches."""
     trees = dict(list(LANDSEND_HIERARCHIES.items())[:size])
+    lattice.incognito(datasets.generate("landsend", 200_000), trees, k=k, variant=variant)  # compile
     start = time.perf_counter()
     batches = pa.RecordBatchReader.from_batches(datasets.schema("landsend"), datasets.batches("landsend", rows))
     result = lattice.incognito(batches, trees, k=k, variant=variant)
-    return {
+    found = {
         "rows": rows,
         "k": k,
         "variant": variant,
@@ -136,6 +155,32 @@ def landsend(rows: int, size: int, variant: str, k: int) -> dict[str, Any]:
         "seconds_with_reading": round(time.perf_counter() - start, 1),
         "peak_memory_mb": round(peak_memory_mb()),
     }
+    show(f"{rows:,} rows, k = {k}, {found['minimal']} minimal generalizations", {result.algorithm: found})
+    print(
+        f"{found['seconds_with_reading']} s with making and reading the table; by phase, over all threads "
+        f"{found['seconds_of_phases']}; at most {found['peak_memory_mb']:,} MB"
+    )
+    return found
+
+
+def draw(result: Mapping[str, Any], path: Path) -> None:
+    """Seconds and nodes checked against the number of attributes, as in the paper's Figures 10 and Section 4.2.1."""
+    from matplotlib.figure import Figure
+
+    runs = result["runs"]["k=2"]
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for panel, measure in zip(panels, ("seconds", "nodes_checked"), strict=True):
+        for name in RUNS:
+            panel.plot(
+                [int(size) for size in runs], [row[name][measure] for row in runs.values()], marker="o", label=name
+            )
+        panel.set_yscale("log")
+        panel.set_xlabel("attributes")
+        panel.set_title(f"{measure.replace('_', ' ')}, Adult, k = 2")
+        panel.grid(alpha=0.3)
+    panels[0].legend(fontsize="small")
+    figure.savefig(path)
 
 
 def main() -> None:
@@ -147,13 +192,17 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=0, help="number of quasi-identifiers; default: all")
     parser.add_argument("--variant", default="superroots")
     parser.add_argument("-k", type=int, default=2)
+    parser.add_argument("--plot", type=Path, help="adult: draw seconds and nodes checked, a .svg or .png file")
     options = parser.parse_args()
     if options.experiment == "adult":
-        print(keep("lattice-adult", adult(options.data, options.size or 9)))
-        return
-    result = landsend(options.rows, options.size or 8, options.variant, options.k)
-    print(result)
-    print(keep(f"lattice-landsend-{options.variant}-k{options.k}", result))
+        result = adult(options.data, options.size or len(ADULT_NAMES), (2, 10))
+        if options.plot is not None:
+            draw(result, options.plot)
+        path = keep("lattice-adult", result)
+    else:
+        result = landsend(options.rows, options.size or len(LANDSEND_HIERARCHIES), options.variant, options.k)
+        path = keep(f"lattice-landsend-{options.variant}-k{options.k}", result)
+    print(f"\nkept in {path}")
 
 
 if __name__ == "__main__":
