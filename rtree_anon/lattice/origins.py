@@ -4,7 +4,8 @@
 * `FromSuperRoot` (LeFevre, DeWitt and Ramakrishnan, Section 3.3.1): from one set at the greatest lower bound of the
   family's roots, counted from the table when it is first needed. A large table is looked at first: where that bound is
   so low that its set is hardly smaller than the table, going by it would be a detour.
-* `FromCube` (Section 3.3.2): from the family's set at the lowest levels, made from those of larger families.
+* `FromCube` (Section 3.3.2): from the family's set at the lowest levels, made from those of larger families; of a large
+  table, only those that are much smaller.
 
 An origin belongs to the walk through one family, hence to one thread; a cube is shared and does not change.
 """
@@ -72,41 +73,42 @@ class FromSuperRoot:
 
 
 class Cube:
-    """Frequency sets of all families at the lowest levels, each made from the smallest larger one that is there.
+    """Frequency sets of families at the lowest levels, each made from the smallest larger one that is there.
 
-    Built from the whole quasi-identifier downward, as a data cube is. Sets that do not fit the memory are not kept, and
-    are made again when their turn comes.
+    Built from the whole quasi-identifier downward, as a data cube is. Sets that do not fit the memory are left out, and
+    so are those of a large table that are hardly smaller than what they would be made from.
     """
 
     def __init__(self, search: Search, budget_bytes: int) -> None:
         self._search = search
-        everything = tuple(range(len(search.low)))
-        self._kept: dict[Family, FrequencySet] = {everything: search.scan(search.low)}
-        room = budget_bytes
-        for size in range(len(everything) - 1, 0, -1):
-            for family in combinations(everything, size):
-                exact = self.exact(family)
-                if exact.nbytes <= room:
-                    self._kept[family] = exact
-                    room -= exact.nbytes
+        self._everything = tuple(range(len(search.low)))
+        self._sets: dict[Family, FrequencySet] = {self._everything: search.scan(search.low)}
+        for size in range(len(self._everything) - 1, 0, -1):
+            for family in combinations(self._everything, size):
+                smallest = self._smallest(family)
+                lowest = levels_of(search, family, (0,) * size)
+                if search.is_large and 2 * (search.samples.n_groups(lowest) or 0) > len(smallest):
+                    continue
+                exact = search.roll_up(smallest, lowest)
+                if exact.nbytes <= budget_bytes:
+                    self._sets[family] = exact
+                    budget_bytes -= exact.nbytes
 
-    def exact(self, family: Family) -> FrequencySet:
-        """The frequency set of a family at the lowest levels."""
-        if family in self._kept:
-            return self._kept[family]
-        larger = (one for other, one in self._kept.items() if set(family) < set(other))
-        return self._search.roll_up(min(larger, key=len), levels_of(self._search, family, (0,) * len(family)))
+    def source(self, family: Family) -> Source:
+        """The family's own set, or the smallest one of a larger family."""
+        smallest = self._smallest(family)
+        return Source(smallest, is_table=smallest is self._search.base and family != self._everything)
+
+    def _smallest(self, family: Family) -> FrequencySet:
+        return min((one for other, one in self._sets.items() if set(family) <= set(other)), key=len)
 
 
 class FromCube:
-    """The cube's set of one family."""
+    """The cube's set for one family."""
 
     def __init__(self, cube: Cube, family: Family) -> None:
-        self._cube, self._family = cube, family
-        self._source: Source | None = None
+        self._source = cube.source(family)
 
     def source(self) -> Source:
-        """The family's set."""
-        if self._source is None:
-            self._source = Source(self._cube.exact(self._family), is_table=False)
+        """The family's own set, or one of a larger family."""
         return self._source
