@@ -141,7 +141,7 @@ def adult(data: Path, largest: int, ks: Sequence[int]) -> dict[str, Any]:
 def landsend(rows: int, size: int, variant: str, k: int) -> dict[str, Any]:
     """All generalizations of a Lands End-like table that comes as a stream of batches."""
     trees = dict(list(LANDSEND_HIERARCHIES.items())[:size])
-    lattice.incognito(datasets.generate("landsend", 200_000), trees, k=k, variant=variant)  # compile
+    lattice.incognito(datasets.generate("landsend", min(rows, 200_000)), trees, k=k, variant=variant)  # compile
     start = time.perf_counter()
     batches = pa.RecordBatchReader.from_batches(datasets.schema("landsend"), datasets.batches("landsend", rows))
     result = lattice.incognito(batches, trees, k=k, variant=variant)

@@ -39,6 +39,14 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return limits
 
 
+def _weights(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """NAME=NUMBER."""
+    try:
+        return {name: float(weight) for name, weight in assignments(ctx, param, values).items()}
+    except ValueError:
+        raise click.BadParameter(f"{' '.join(values)!r} is not of the form age=2.", ctx, param) from None
+
+
 @click.command("lattice")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
@@ -76,6 +84,14 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     show_default=True,
     help="Which minimal generalization to prefer.",
 )
+@click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    callback=_weights,
+    metavar="NAME=NUMBER",
+    help="Importance of a quasi-identifier in the certainty penalty; default 1.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the release: a .csv or .parquet file.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the lattice: a .svg or .png file.")
 @json_option()
@@ -98,6 +114,7 @@ def command(file: Path, **options: Any) -> None:
         "keep": options["keep"],
         "identity": options["identity"],
         "limits": options["limits"],
+        "weights": options["weights"],
     }
     if options["distinct_l"] and not options["sensitive"]:
         raise UsageError("--l needs the sensitive columns: name them with -s")

@@ -6,10 +6,10 @@ k, model        what every group must satisfy; `k` counts people where `identity
 max_suppressed  how many rows may be left out
 sensitive, keep columns that the release carries; those that the model looks at are carried anyway
 identity        the column that tells whose row it is
-limits          {attribute: highest level} or {attribute: (lowest level, highest level)}; {"sex": 0} keeps sex
-intact memory_bytes    for frequency sets and coded rows that are kept while searching; what exceeds it is
-computed again,
-                or kept in a temporary file
+limits          {attribute: highest level} or {attribute: (lowest level, highest level)}; {"sex": 0} keeps sex as it is
+weights         {attribute: importance} in the certainty penalty, 1 where not given
+memory_bytes    for frequency sets and coded rows that are kept while searching; what exceeds it is computed again, or
+                kept in a temporary file
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from rtree_anon.lattice.result import Result
 from rtree_anon.lattice.search import Search
 from rtree_anon.lattice.walk import Statuses, walk
 from rtree_anon.release.from_nodes import LatticeRelease
+from rtree_anon.schema import Schema
 
 
 class SearchOptions(TypedDict, total=False):
@@ -46,6 +47,7 @@ class SearchOptions(TypedDict, total=False):
     keep: Sequence[str]
     identity: str | None
     limits: Mapping[str, int | tuple[int, int]] | None
+    weights: Mapping[str, float] | None
     memory_bytes: int
 
 
@@ -139,7 +141,9 @@ def local_recoding(
 ) -> LatticeRelease:
     """Identity-reserved bottom-up local recoding, as a release: only rows that need it are generalized.
 
-    Orphans, which no generalization brings into a good group, borrow rows from other groups or are merged into them.
+    Orphans, which no generalization brings into a good group, borrow rows from other groups or are merged into them,
+    one after another. That is greedy: under models that a larger group can break (all but k, distinct l, identity k and
+    (k,l)) it may find no place for an orphan where another order would, and then says so instead of releasing anything.
     `compact` gives each group the lowest nodes that cover its rows, instead of those that the algorithm arrived at.
     """
     search, roles = prepare(table, hierarchies, k, 0, model, options, prunes=False)
@@ -172,6 +176,8 @@ def prepare(
     extras = {column: identity if column == IDENTITY else column for column in condition.columns}
     if extras.get(IDENTITY, "") is None:
         raise UsageError(f"{condition.name} counts individuals: name the identity column")
+    schema = Schema(list(hierarchies), weights=options.get("weights"))
+    weights = tuple(schema.weight(name) for name in hierarchies)
     budget = options.get("memory_bytes", DEFAULT_MEMORY_BYTES)
     trees = {name: _hierarchy(given) for name, given in hierarchies.items()}
     source = open_source(table)
@@ -180,7 +186,7 @@ def prepare(
     roles = CarriedRoles(tuple(dict.fromkeys(sensitive)), keep, identity)
     leaves = read_leaves(source, trees, extras, roles.names, budget_bytes=budget)  # type: ignore[arg-type]
     low, high = _corners(leaves.names, [bound.height for bound in leaves.hierarchies], options.get("limits") or {})
-    return Search(leaves, condition, max_suppressed, low, high, budget), roles
+    return Search(leaves, condition, max_suppressed, low, high, weights, budget), roles
 
 
 def _run(

@@ -2,7 +2,9 @@
 
 First the orphans together try to borrow: rows from other groups, the nearest first, that bring what is missing (another
 individual, a rarer sensitive value) and that their own group can spare. If that does not make a good group, each orphan
-is merged into the group where it costs least.
+is merged into the group where it costs least. Both are greedy, as in the paper: under (alpha,beta) and other models
+that a group can break by growing, an order may exist that places all orphans where this one does not. Nothing is
+released then; the error names the row.
 
 Work is per orphan and per row that is tried, on arrays of groups or rows; orphans are few, since they are what does not
 even satisfy the condition when everything about them is generalized.
@@ -163,7 +165,8 @@ def _merge(search: Search, judge: Judge, grouping: Grouping, leaves: NDArray[np.
         level = common_level(bound, lo, hi, levels[:, attribute])
         leaf = int(leaves[bundle[0], attribute])
         joint = common_level(bound, np.minimum(lo, leaf), np.maximum(hi, leaf), level)
-        cost += (sizes + len(bundle)) * _penalty(bound, joint, lo) - sizes * _penalty(bound, level, lo)
+        more = (sizes + len(bundle)) * _penalty(bound, joint, lo) - sizes * _penalty(bound, level, lo)
+        cost += search.weights[attribute] * more
     for host in np.argsort(cost, kind="stable")[:MAX_HOSTS].tolist():
         if judge.is_good(np.concatenate([grouping.members(host), bundle])):
             grouping.group_of_row[bundle] = host
@@ -201,7 +204,7 @@ def _cost_of_joining(search: Search, leaves: NDArray[np.int64], orphans: Rows) -
         codes = leaves[:, attribute]
         lo = np.minimum(codes, codes[orphans].min())
         hi = np.maximum(codes, codes[orphans].max())
-        cost += _penalty(bound, common_level(bound, lo, hi, 0), lo)
+        cost += search.weights[attribute] * _penalty(bound, common_level(bound, lo, hi, 0), lo)
     return cost
 
 

@@ -113,6 +113,7 @@ def _release(
         sensitive=roles.sensitive,
         keep=roles.keep,
         identity=roles.identity,
+        weights=search.weights,
         source=table.source_name,
     )
 

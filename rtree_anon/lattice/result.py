@@ -87,9 +87,9 @@ class Result:
 
     def certainty(self, generalization: Levels) -> float:
         """The mean certainty penalty of a generalization, before suppression."""
-        return sum(by_level[level] for by_level, level in zip(self._penalties, generalization, strict=True)) / len(
-            generalization
-        )
+        weights = self.search.weights
+        penalties = [by_level[level] for by_level, level in zip(self._penalties, generalization, strict=True)]
+        return sum(weight * penalty for weight, penalty in zip(weights, penalties, strict=True)) / sum(weights)
 
     @cached_property
     def _penalties(self) -> list[list[float]]:

@@ -67,6 +67,7 @@ class Search:
     max_suppressed: int
     low: Levels
     high: Levels
+    weights: tuple[float, ...]  # of the quasi-identifiers, in the certainty penalty
     budget_bytes: int
     effort: Effort = field(default_factory=Effort)
 

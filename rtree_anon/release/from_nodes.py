@@ -86,6 +86,7 @@ def release_nodes(
     sensitive: tuple[str, ...],
     keep: tuple[str, ...],
     identity: str | None,
+    weights: tuple[float, ...],
     source: str,
 ) -> LatticeRelease:
     """The release of groups that were found to satisfy their model."""
@@ -107,6 +108,7 @@ def release_nodes(
         model=facts.model,
         algorithm=facts.algorithm,
         method="full-domain" if facts.generalization is not None else "local recoding",
+        weights=weights,
         log_multiplicity=lambda: _log_multiplicity([codes[released] for codes in groups.leaves]),
         source=source,
     )

@@ -94,3 +94,14 @@ def test_the_benchmark_runs_at_tiny_size() -> None:
     assert set(ablation(sizes)["3"]) == {"without_rollup", "with_rollup", "nodes_checked"}
     small = landsend(rows=2_000, size=4, variant="cube", k=5)
     assert small["nodes_checked"] > 0 and small["heights"]["zipcode"] == 5
+
+
+def test_weights_change_what_is_preferred(people: Path) -> None:
+    common = (people, "--hierarchies", people.parent / "trees", "-k", "2", "--max-suppressed", "1", "--json")
+    chosen = {
+        name: json.loads(run(*common, "--policy", "certainty", "--weight", f"{name}=9").stdout)["chosen"]
+        for name in ("Race", "ZIP")
+    }
+    assert chosen == {"Race": [0, 2], "ZIP": [1, 0]}
+    wrong = run(*common, "--weight", "Race=much")
+    assert wrong.returncode == 2 and "'Race=much' is not of the form age=2" in wrong.stderr

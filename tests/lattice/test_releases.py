@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rtree_anon import lattice
 from rtree_anon.checking import check
-from rtree_anon.errors import PrivacyError, UsageError
+from rtree_anon.errors import PrivacyError, SchemaError, UsageError
 from rtree_anon.hierarchy import Hierarchy
 from tests.lattice.naive_lattice import bind, generalized, groups_at
 from tests.lattice.paper_tables import FIGURE_8, RACE_AND_ZIP, TABLE_3, TABLE_3_HIERARCHIES
@@ -56,6 +56,22 @@ def test_every_generalization_is_released_as_it_is_defined(
         sizes = [len(members) for members in groups.values() if len(members) >= k]
         price = sum(size * size for size in sizes) + (whole - sum(sizes)) * whole
         assert release.quality()["discernibility"] == price
+
+
+def test_weights_count_in_quality_and_in_what_is_preferred() -> None:
+    table = {"age": [21, 22, 31, 32], "sex": ["f", "m", "f", "m"]}
+    hierarchies = {"age": Hierarchy.from_tree({"*": {"2*": ["21", "22"], "3*": ["31", "32"]}}), "sex": None}
+    plain = lattice.incognito(table, hierarchies, k=2)
+    assert plain.minimal == [(1, 1), (2, 0)]
+    assert plain.certainty((2, 0)) == pytest.approx(1 / 2)
+    assert plain.choose("certainty") == (2, 0) and plain.certainty((1, 1)) == pytest.approx((1 / 3 + 1) / 2)
+    ages = lattice.incognito(table, hierarchies, k=2, weights={"age": 3})
+    assert ages.choose("certainty") == (1, 1)
+    for levels in ages.minimal:
+        assert ages.release(levels).quality()["certainty"] == pytest.approx(ages.certainty(levels))
+    assert ages.certainty((1, 1)) == pytest.approx((3 * 1 / 3 + 1) / 4)
+    with pytest.raises(SchemaError, match="weight for 'zip', which is not a quasi-identifier"):
+        lattice.incognito(table, hierarchies, k=2, weights={"zip": 3})
 
 
 def test_missing_values_have_their_own_column() -> None:
