@@ -11,6 +11,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
 from rtree_anon.errors import PrivacyError, UsageError
+from rtree_anon.models import Model, model_from_text
 from rtree_anon.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Options(TypedDict, total=False):
     key: str | None
     weights: Mapping[str, float] | None
     schema: Schema | None
-    model: Any
+    model: Model | str | None
     base_k: int | None
     quality: str
     method: str
@@ -60,7 +61,7 @@ def anonymize(
     key: str | None = None,
     weights: Mapping[str, float] | None = None,
     schema: Schema | None = None,
-    model: Any = None,
+    model: Model | str | None = None,
     base_k: int | None = None,
     quality: str = "balanced",
     method: str = "optimal",
@@ -74,11 +75,15 @@ def anonymize(
 
     source: a Parquet, CSV (.gz, .zst) or Arrow file, several of them, or an Arrow, pandas or polars frame or stream.
     k: one number, or several: k=[5, 10, 50] gives a dictionary of releases from one tree. All of them together are
-        safe at base_k: whoever has them all still cannot tell a row from base_k - 1 others.
+        safe at base_k and the model: whoever has them all still cannot tell a row from base_k - 1 others.
     quasi: the quasi-identifiers, as names or attribute objects (`ra.Categorical("zip", hierarchy=h)`).
     sensitive, keep: columns that are carried through unchanged. All other columns are dropped.
+    identity: the column that says whose row it is, where a person has several: k then counts people, not rows. It is
+        not released, unless asked for, as a random number.
+    model: what groups have to satisfy besides k, about the sensitive columns: `ra.DistinctLDiversity(3, on="disease") &
+        ra.TCloseness(0.3, on="disease")`, or a text (see `ra.model_from_text`).
     weights: importance of quasi-identifiers for the certainty penalty and for splitting (1 where not given).
-    schema: a `Schema` instead of the five arguments above.
+    schema: a `Schema` instead of quasi, sensitive, keep, identity, key and weights.
     base_k: the k that the tree is built with; min(k, 5) by default.
     quality: "fast", "balanced" or "best".
     method: how leaves are grouped for a k above base_k: "optimal", "greedy" (the paper's leaf scan) or "hierarchical".
@@ -103,23 +108,37 @@ def anonymize(
         raise UsageError(
             f"base_k={base} is above k={wanted[0]}: a release cannot be finer than the tree that it is made from."
         )
-    _check_model(model)
+    model = _checked_model(model)
     _check_options(quality, method, threads, seed)
     schema = _one_schema(schema, quasi, sensitive, keep, identity, key, weights)
-    _check_identity(schema)
+    _check_columns(schema, model)
     biased = _named_axes(schema, bias)
     on_step("reading", None)
     table = _read(source, schema, wanted[-1])
 
     from rtree_anon.release.from_tree import release_tree
+    from rtree_anon.release.guarantee import GuardedTable
     from rtree_anon.tree import build_tree
 
     on_step("cutting", None)
-    tree = build_tree(table.codes, table.space, base, quality=quality, threads=threads, seed=seed, bias=biased)
+    guarded = GuardedTable(table, model)
+    guarantees = {each: None if guarded.is_plain else guarded.guarantee(each, base) for each in wanted}
+    first = guarantees[wanted[0]]
+    constraint = None if first is None else guarded.compiled(first.base_model)
+    tree = build_tree(
+        table.codes,
+        table.space,
+        base,
+        quality=quality,
+        threads=threads,
+        seed=seed,
+        bias=biased,
+        constraint=constraint,
+    )
     releases = {}
     for each in wanted:
         on_step("grouping", each)
-        releases[each] = release_tree(table, tree, each, method=method, compact=compact)
+        releases[each] = release_tree(table, tree, each, method=method, compact=compact, guarantee=guarantees[each])
     return releases if several else releases[wanted[0]]
 
 
@@ -131,24 +150,30 @@ def mondrian(
     sensitive: Iterable[str] = (),
     keep: Iterable[str] = (),
     weights: Mapping[str, float] | None = None,
+    identity: str | None = None,
     schema: Schema | None = None,
+    model: Model | str | None = None,
     compact: bool = True,
 ) -> Release:
     """Strict multidimensional Mondrian (LeFevre et al., 2006), for comparison: the widest attribute, cut at the median.
 
     Takes the same arguments as `anonymize` and gives the same kind of release. Not compacted, a group's values are the
-    region that the cuts leave, as in the original algorithm.
+    region that the cuts leave, as in the original algorithm. A cut that leaves a side which breaks the model is passed
+    over.
     """
-    k = _checked_k(k, "k")
-    schema = _one_schema(schema, quasi, sensitive, keep, None, None, weights)
-    _check_identity(schema)
+    k, model = _checked_k(k, "k"), _checked_model(model)
+    schema = _one_schema(schema, quasi, sensitive, keep, identity, None, weights)
+    _check_columns(schema, model)
     table = _read(source, schema, k)
 
     from rtree_anon.release.from_tree import release_tree
+    from rtree_anon.release.guarantee import GuardedTable
     from rtree_anon.tree.build import build_mondrian
 
-    tree = build_mondrian(table.codes, table.space, k)
-    return release_tree(table, tree, k, method="leaves", compact=compact, name="Mondrian")
+    guarded = GuardedTable(table, model)
+    guarantee = None if guarded.is_plain else guarded.guarantee(k, k)
+    tree = build_mondrian(table.codes, table.space, k, None if guarantee is None else guarantee.constraint)
+    return release_tree(table, tree, k, method="leaves", compact=compact, name="Mondrian", guarantee=guarantee)
 
 
 def _read(source: Any, schema: Schema, k: int) -> CodedTable:
@@ -202,18 +227,24 @@ def _whole_number(value: object, name: str) -> int:
     return int(value)
 
 
-def _check_model(model: Any) -> None:
-    if model is not None:
-        raise UsageError("Privacy models other than k-anonymity are not available yet; leave `model` out and use k.")
+def _checked_model(model: object) -> Model | None:
+    if isinstance(model, str):
+        return model_from_text(model)
+    if model is None or isinstance(model, Model):
+        return model
+    raise UsageError(f"model must be a privacy model, such as ra.DistinctLDiversity(3, on='disease'), not {model!r}.")
 
 
-def _check_identity(schema: Schema) -> None:
-    # Counting rows where people have several would promise k people and give fewer: better to refuse.
-    if schema.identity is not None:
-        raise UsageError(
-            f"The identity column {schema.identity!r} asks for k people per group, which is not available yet. Leave "
-            "it out only if every person has one row; otherwise keep one row per person."
-        )
+def _check_columns(schema: Schema, model: Model | None) -> None:
+    """Refuse a model about columns that the schema does not name as sensitive, before any data is read."""
+    if model is None:
+        return
+    for column in model.columns:
+        if column not in schema.sensitive:
+            named = f" ({', '.join(schema.sensitive)})" if schema.sensitive else ""
+            raise UsageError(f"The model is about {column!r}, which is not a sensitive column{named}: add it to those.")
+    if model.needs_identity and schema.identity is None:
+        raise UsageError("The model counts people; name the identity column, which says whose row it is.")
 
 
 def _check_options(quality: str, method: str, threads: int | None, seed: int) -> None:

@@ -13,8 +13,8 @@ A suppressed cell therefore matches only other suppressed cells (the careful rea
 empty). pandas does not tell NaN from null; there both are null.
 """
 
-from rtree_anon.checking.checker import check
+from rtree_anon.checking.checker import check, check_groups
 from rtree_anon.checking.report import Report
 from rtree_anon.checking.runs import Found, check_k
 
-__all__ = ["Found", "Report", "check", "check_k"]
+__all__ = ["Found", "Report", "check", "check_groups", "check_k"]

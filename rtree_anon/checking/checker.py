@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rtree_anon.checking.columns import code_column, code_in_order, take_rows
-from rtree_anon.checking.grouping import group_rows
+from rtree_anon.checking.grouping import Grouping, group_rows
 from rtree_anon.checking.identity import measure_identity
 from rtree_anon.checking.report import Report
 from rtree_anon.checking.sensitive import measure_sensitive
@@ -70,6 +70,27 @@ def check(
             grouping=grouping,
             _values=pa.table([take_rows(columns.column(name), grouping.some_rows) for name in names], names=names),
         )
+
+
+def check_groups(
+    group_of_row: NDArray[np.int64],
+    n_groups: int,
+    sensitive: Mapping[str, pa.ChunkedArray],
+    identity: pa.ChunkedArray | None = None,
+) -> Report:
+    """Measure groups that are known already, none of them empty, by the values of their rows."""
+    grouping = Grouping(group_of_row, n_groups)
+    return Report(
+        columns=(),
+        sensitive={
+            name: measure_sensitive(name, code_in_order(column, name), grouping) for name, column in sensitive.items()
+        },
+        identity=None
+        if identity is None
+        else measure_identity("identity", code_column(identity, "identity"), grouping),
+        grouping=grouping,
+        _values=pa.table({}),
+    )
 
 
 def _as_names(names: Sequence[str], role: str) -> list[str]:

@@ -7,8 +7,8 @@ errors of this package.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,16 @@ class Report:
         from rtree_anon.checking.requirements import Requirements
 
         return Requirements.of(asked).shortfalls(self)
+
+    def unmet(self, demands: Iterable[Any]) -> list[str]:
+        """One sentence for each demand of a privacy model (`model.demands()`) that the table does not meet."""
+        found: list[str] = []
+        for demand in demands:
+            about = self
+            if demand.column is not None:
+                about = replace(self, sensitive={demand.column: self.sensitive[demand.column]})
+            found.extend(about.shortfalls(**{demand.quantity: demand.bound}))
+        return found
 
     def to_dict(self, k: int = 2, most_groups: int = 100) -> dict[str, Any]:
         """Everything, ready for JSON, with up to `most_groups` of the groups below k."""

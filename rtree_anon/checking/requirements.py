@@ -20,6 +20,8 @@ class Requirements:
     """What is asked of a table; None asks nothing. With an identity column, k counts people instead of rows."""
 
     k: int | None = None
+    rows: int | None = None  # per group, also where there is an identity column
+    people: int | None = None
     distinct_l: int | None = None
     entropy_l: float | None = None
     recursive: tuple[float, int] | None = None  # (c, l)
@@ -49,25 +51,30 @@ class Requirements:
         return found
 
     def _demand_columns(self, report: Report) -> None:
-        about_people = ("k", "individual_alpha")
+        about_groups = ("k", "rows", "people", "individual_alpha")
         about_values = [
-            f.name for f in fields(self) if f.name not in about_people and getattr(self, f.name) is not None
+            f.name for f in fields(self) if f.name not in about_groups and getattr(self, f.name) is not None
         ]
         if about_values and not report.sensitive:
             raise UsageError(f"{about_values[0]} is about sensitive columns; name at least one.")
-        if self.individual_alpha is not None and report.identity is None:
-            raise UsageError("individual_alpha is about the rows of one person; name the identity column.")
+        for name in ("people", "individual_alpha"):
+            if getattr(self, name) is not None and report.identity is None:
+                raise UsageError(f"{name} is about people; name the identity column, which says whose row it is.")
 
     def _groups(self, report: Report) -> Iterator[str]:
-        if self.k is not None:
-            smallest = report.k if report.individuals is None else report.individuals
-            if smallest < self.k:
-                short = report.groups_below(self.k)
-                what = "rows" if report.individuals is None else "people"
-                yield (
-                    f"k = {self.k} was asked for, but {len(short):,} of {report.n_groups:,} groups have fewer {what} "
-                    f"(the smallest {smallest}); {short.n_rows:,} rows are in them."
-                )
+        people = None if report.identity is None else report.identity.individuals_per_group
+        for name, least, what, counts in (
+            ("k", self.k, "rows" if people is None else "people", report.sizes if people is None else people),
+            ("rows", self.rows, "rows", report.sizes),
+            ("people", self.people, "people", people),
+        ):
+            if least is None or counts is None or int(counts.min()) >= least:
+                continue
+            short = report.sizes[counts < least]
+            yield (
+                f"{name} = {least} was asked for, but {len(short):,} of {report.n_groups:,} groups have fewer {what} "
+                f"(the smallest {int(counts.min())}); {int(short.sum()):,} rows are in them."
+            )
         if (
             self.individual_alpha is not None
             and report.identity

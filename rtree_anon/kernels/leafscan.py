@@ -86,6 +86,43 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
 
     over blocks of whole leaves. Only groups with fewer than WINDOW * k1 rows besides their largest block are tried.
     """
+    block_end, block_rows, block_lo, block_hi, block_mask = merge_blocks(order, sizes, lo, hi, mask, k1)
+    n_blocks = block_end.shape[0]
+    if n_blocks == 0:
+        return block_end
+    near, far = lanes_of_boxes(block_lo, block_hi, gauge)
+    widths = np.empty(n_blocks)
+    best = np.full(n_blocks + 1, np.inf)
+    best[0] = 0.0
+    previous = np.full(n_blocks + 1, -1, np.int64)
+    for e in range(1, n_blocks + 1):
+        first = e
+        rows = 0
+        largest = 0
+        while first > 0 and (rows < k1 or rows - largest < WINDOW * k1):
+            first -= 1
+            rows += block_rows[first]
+            largest = max(largest, block_rows[first])
+        measure_unions(near, far, block_lo, block_hi, block_mask, gauge, first, e, widths)
+        rows = 0
+        for s in range(e - 1, first - 1, -1):
+            rows += block_rows[s]
+            if rows >= k1 and best[s] < np.inf:
+                cost = best[s] + rows * widths[s]
+                if cost < best[e]:
+                    best[e] = cost
+                    previous[e] = s
+    if best[n_blocks] == np.inf:
+        return block_end[:0]
+    return read_ends(previous, block_end)
+
+
+@kernel
+def merge_blocks(order, sizes, lo, hi, mask, k1):
+    """Leaves in scan order merged to blocks of about k1/BLOCKS_PER_GROUP rows: their ends, rows and boxes.
+
+    No block where there are fewer rows than that in all.
+    """
     n_leaves = order.shape[0]
     block_end = np.empty(n_leaves, np.int64)
     n_blocks = 0
@@ -96,9 +133,8 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
             block_end[n_blocks] = i + 1
             n_blocks += 1
             rows = 0
-    if n_blocks == 0:
-        return block_end[:0]
-    block_end[n_blocks - 1] = n_leaves
+    if n_blocks > 0:
+        block_end[n_blocks - 1] = n_leaves
     d = lo.shape[1]
     n_masks = mask.shape[1]
     block_lo = np.empty((n_blocks, d), np.int32)
@@ -119,42 +155,19 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
             for a in range(n_masks):
                 block_mask[b, a] |= mask[leaf, a]
         begin = block_end[b]
+    return block_end[:n_blocks], block_rows, block_lo, block_hi, block_mask
 
-    near, far = _lanes_of_boxes(block_lo, block_hi, gauge)
-    widths = np.empty(n_blocks)
-    best = np.full(n_blocks + 1, np.inf)
-    best[0] = 0.0
-    previous = np.full(n_blocks + 1, -1, np.int64)
-    for e in range(1, n_blocks + 1):
-        first = e
-        rows = 0
-        largest = 0
-        while first > 0 and (rows < k1 or rows - largest < WINDOW * k1):
-            first -= 1
-            rows += block_rows[first]
-            largest = max(largest, block_rows[first])
-        for s in range(first, e):
-            widths[s] = 0.0
-        for sweep in range(near.shape[1]):
-            _sweep_boxes(near, far, first, e, sweep, widths)
-        _sweep_other_axes(block_lo, block_hi, block_mask, gauge, first, e, widths)
-        rows = 0
-        for s in range(e - 1, first - 1, -1):
-            rows += block_rows[s]
-            if rows >= k1 and best[s] < np.inf:
-                cost = best[s] + rows * widths[s]
-                if cost < best[e]:
-                    best[e] = cost
-                    previous[e] = s
-    if best[n_blocks] == np.inf:
-        return block_end[:0]
+
+@kernel
+def read_ends(previous, block_end):
+    """The ends of the groups, from where the last group of the best division before each block begins."""
     n_groups = 0
-    e = n_blocks
+    e = block_end.shape[0]
     while e > 0:
         e = previous[e]
         n_groups += 1
     ends = np.empty(n_groups, np.int64)
-    e = n_blocks
+    e = block_end.shape[0]
     for g in range(n_groups - 1, -1, -1):
         ends[g] = block_end[e - 1]
         e = previous[e]
@@ -162,7 +175,17 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
 
 
 @kernel
-def _lanes_of_boxes(lo, hi, gauge):
+def measure_unions(near, far, lo, hi, mask, gauge, first, end, widths):
+    """widths[s] = the width of the union of the boxes s .. end - 1, for s from first to end - 1."""
+    for s in range(first, end):
+        widths[s] = 0.0
+    for sweep in range(near.shape[1]):
+        _sweep_boxes(near, far, first, end, sweep, widths)
+    _sweep_other_axes(lo, hi, mask, gauge, first, end, widths)
+
+
+@kernel
+def lanes_of_boxes(lo, hi, gauge):
     """The LINEAR sides of boxes in units of width, LANES axes side by side: (boxes, sweeps, LANES); the rest is 0."""
     n_sweeps = (gauge.n_linear + LANES - 1) // LANES
     near = np.zeros((lo.shape[0], n_sweeps, LANES))

@@ -13,12 +13,17 @@ import numpy as np
 
 from rtree_anon.kernels.cutting import partition_rows
 from rtree_anon.kernels.gauge import MASK, MISSING_BIT, range_width
+from rtree_anon.kernels.guard import sides_hold
 from rtree_anon.kernels.jit import kernel
 
 
 @kernel
-def grow_mondrian(rows, start, m, depth, k, gauge, record):
-    """Cut rows[start:start+m], a node at this depth, down to groups of at least k rows."""
+def grow_mondrian(rows, start, m, depth, k, gauge, guard, record):
+    """Cut rows[start:start+m], a node at this depth, down to groups of at least k rows that satisfy the guard's model.
+
+    `guard` is None where there is no model. A median cut that leaves a side which breaks it is passed over for the next
+    widest attribute, as one that leaves too few rows.
+    """
     d = gauge.kind.shape[0]
     lo = np.empty(d, np.int32)
     hi = np.empty(d, np.int32)
@@ -61,6 +66,9 @@ def grow_mondrian(rows, start, m, depth, k, gauge, record):
                 if gauge.kind[axis] == MASK:
                     left_set = (np.uint64(1) << np.uint64(threshold)) - np.uint64(1)
                 partition_rows(rows, start, m, gauge, axis, threshold, left_set)
+                if guard is not None and not sides_hold(rows, start, m, left, guard):
+                    width[axis] = 0.0
+                    continue
                 record.depth[start + left] = depth
                 record.axis[start + left] = axis
                 record.threshold[start + left] = threshold

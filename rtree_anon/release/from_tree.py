@@ -19,9 +19,10 @@ from rtree_anon.kernels import gauge as g
 from rtree_anon.kernels.multiplicity import log_multiplicities
 from rtree_anon.release.bounds import MISSING_BIT, Bounds, Regions, region_bounds, tight_bounds, tree_regions
 from rtree_anon.release.columns import ALL, NONE, SOME, GroupColumn, IntervalColumn, LabelColumn, SetColumn
+from rtree_anon.release.guarantee import Guarantee
 from rtree_anon.release.release import Release, Rows
 from rtree_anon.release.texts import range_text
-from rtree_anon.release.verifying import verify_groups
+from rtree_anon.release.verifying import verify_groups, verify_model
 from rtree_anon.schema import Boolean
 from rtree_anon.space import Axis, Kind
 from rtree_anon.tree.build import LeafTree
@@ -37,16 +38,18 @@ def release_tree(
     compact: bool = True,
     name: str = "R+-tree",
     regions: Regions | None = None,
+    guarantee: Guarantee | None = None,
 ) -> Release:
     """A release at k of a tree over the table: groups of whole leaves, verified before anybody sees them.
 
+    `guarantee` is what groups satisfy where that is more than k rows; k then counts what it says, rows or people.
     `regions` are those of the leaves, where the tree does not know them; only uncompacted releases need them.
     """
     if k < tree.k:
         raise UsageError(f"k={k} is below the tree's own k={tree.k}; build it with a smaller base_k.")
     if table.n_rows < k:
         raise too_few_rows(table.name, table.n_rows, k)
-    grouping = tree.group(k, method)
+    grouping = tree.group(k, method, None if guarantee is None else guarantee.constraint)
     # Rows in group order: the leaves of a group one after the other.
     leaf_sizes = tree.sizes[grouping.order]
     leaf_ends = np.cumsum(leaf_sizes)
@@ -67,6 +70,9 @@ def release_tree(
         Rows(table.payload, row_numbers, schema.sensitive, schema.keep, schema.identity, schema.key),
         k=k,
         base_k=tree.k,
+        model=None if guarantee is None else str(guarantee.model),
+        safe_together_at=None if guarantee is None else str(guarantee.base_model),
+        demands=() if guarantee is None else guarantee.model.demands(),
         method=method,
         compact=compact,
         algorithm=name,
@@ -75,6 +81,8 @@ def release_tree(
         source=table.name,
     )
     verify_groups(table, bounds, row_numbers, sizes, k)
+    if guarantee is not None:
+        verify_model(table, guarantee.model, row_numbers, sizes)
     return release
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.errors import SchemaError, UsageError
+from rtree_anon.models import Demand
 from rtree_anon.release.columns import GroupColumn
 from rtree_anon.release.quality import Sums, sums_of
 from rtree_anon.release.released import COUNT, GROUP, ReleasedTable, check_form
@@ -57,6 +58,8 @@ class Release(ReleasedTable):
         k: int,
         base_k: int | None = None,
         model: str | None = None,
+        safe_together_at: str | None = None,
+        demands: tuple[Demand, ...] = (),
         method: str = "",
         compact: bool = True,
         algorithm: str = "",
@@ -65,15 +68,18 @@ class Release(ReleasedTable):
         source: str = "",
         version: int | None = None,
     ) -> None:
-        """`model` is what every group satisfies, k-anonymity unless said otherwise.
+        """`model` is what every group satisfies, k-anonymity unless said otherwise; `demands` is the same in detail.
 
-        `base_k` is the k at which all releases of the same tree are safe together, None where there is no such promise.
+        `base_k` is the k at which all releases of the same tree are safe together, None where there is no such promise;
+        `safe_together_at` is the model at which they are, k-anonymity unless said otherwise.
         `log_multiplicity` gives the sum over rows of log(rows equal to it), which the KL divergence needs.
         """
         self._columns, self._sizes, self._rows = columns, sizes, rows
         self._weights = weights or (1.0,) * len(columns)
         self._log_multiplicity = log_multiplicity
         self.k, self.base_k, self.version, self.model = k, base_k, version, model or f"KAnonymity({k})"
+        self.demands = demands
+        self.safe_together_at = safe_together_at or (None if base_k is None else f"KAnonymity({base_k})")
         self.method, self.compact, self.algorithm, self.source = method, compact, algorithm, source
         require_distinct_names(self.quasi, (*rows.sensitive, *rows.keep, rows.identity, rows.key))
 

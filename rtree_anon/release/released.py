@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rtree_anon.errors import UsageError
+from rtree_anon.models import Demand
 
 STYLES = ("interval", "text")
 LAYOUTS = ("rows", "groups")
@@ -20,13 +21,16 @@ GROUP = "group"
 class ReleasedTable(ABC):
     """One anonymized table at one k.
 
-    `model` is what every group satisfies; `base_k` the k at which all releases of the same tree are safe together, None
-    where there is no such promise.
+    `model` is what every group satisfies, as a text, and `demands` the same for the checker (empty: k rows and nothing
+    else). `base_k` is the k at which all releases of the same tree are safe together and `safe_together_at` the model,
+    both None where there is no such promise.
     """
 
     k: int
     base_k: int | None
     model: str
+    safe_together_at: str | None
+    demands: tuple[Demand, ...] = ()
     version: int | None
     method: str
     compact: bool

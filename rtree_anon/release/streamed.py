@@ -60,6 +60,7 @@ class StreamedRelease(ReleasedTable):
         require_distinct_names(schema.quasi_names, (*schema.sensitive, *schema.keep, schema.identity, schema.key))
         self.segments, self.schema, self.threads = segments, schema, threads
         self.k, self.base_k, self.version, self.model = k, base_k, version, model or f"KAnonymity({k})"
+        self.safe_together_at = f"KAnonymity({base_k})"
         self.method, self.compact, self.algorithm, self.source = method, compact, algorithm, source
         self._sums: Sums | None = None
 

@@ -2,7 +2,8 @@
 
 From the original codes, the order of the rows and the groups' sizes alone it establishes that every row is released
 exactly once, that every group has at least k rows, and that every row's values lie inside what its group's columns are
-made of. Plain NumPy on the original matrix, no kernels: each row is compared with the bounds of its group, block by
+made of; from the carried columns, that every group satisfies the privacy model, as the independent checker measures it.
+ Plain NumPy on the original matrix, no kernels: each row is compared with the bounds of its group, block by
 block in the processor's cache, so that the time does not depend on the number of groups.
 """
 
@@ -14,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from rtree_anon.checking import check_groups
 from rtree_anon.errors import PrivacyError
 from rtree_anon.io.table import CodedTable
+from rtree_anon.models import Model
 from rtree_anon.release.bounds import Bounds
 from rtree_anon.release.columns import NONE
 from rtree_anon.space import missing_code
@@ -47,6 +50,22 @@ def verify_groups(
     if outside is not None:
         name = table.space.axes[outside].name
         raise _refused(f"a value of {name!r} lies outside its group's generalized value")
+
+
+def verify_model(table: CodedTable, model: Model, row_numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+    """Raise `PrivacyError` unless every group satisfies the model; that would be a bug, and nothing is released."""
+    group_of_row = np.empty(table.n_rows, np.int64)
+    group_of_row[row_numbers] = np.repeat(np.arange(len(sizes)), sizes)
+    identity = table.schema.identity
+    report = check_groups(
+        group_of_row,
+        len(sizes),
+        {name: table.payload.column(name) for name in model.columns},
+        None if identity is None else table.payload.column(identity),
+    )
+    unmet = report.unmet(model.demands())
+    if unmet:
+        raise _refused(f"it does not satisfy {model}: {unmet[0].rstrip('.')}")
 
 
 class _Inside:

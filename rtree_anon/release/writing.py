@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from rtree_anon import __version__
-from rtree_anon.checking import check_k
+from rtree_anon.checking import check, check_k
 from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.release.released import COUNT, ReleasedTable
 from rtree_anon.release.streamed import StreamedRelease, batches_together
@@ -86,7 +86,7 @@ def describe(release: ReleasedTable) -> dict[str, Any]:
     return {
         "k": release.k,
         "model": release.model,
-        "safe_together_at": None if release.base_k is None else f"KAnonymity({release.base_k})",
+        "safe_together_at": release.safe_together_at,
         "algorithm": release.algorithm,
         "method": release.method,
         "compact": release.compact,
@@ -127,11 +127,29 @@ def _write_checked(
     for release, path in zip(releases, paths, strict=True):
         found = check_k(path, release.quasi, release.k, counts=COUNT if layout == "groups" else None)
         if found.k < release.k or found.n_rows != release.n_rows:
-            raise PrivacyError(
-                f"The file was checked before it was given its name, and it has groups of {found.k} rows where "
-                f"k={release.k} was asked for ({found.n_rows} rows of {release.n_rows}). Nothing was released. This is "
-                "a bug in rtree-anon: please report it."
+            raise _refused(
+                f"it has groups of {found.k} rows where k={release.k} was asked for ({found.n_rows} rows of "
+                f"{release.n_rows})"
             )
+        if layout == "rows":  # with one row per group the values are lists; they were checked in memory
+            _check_values(release, path)
+
+
+def _check_values(release: ReleasedTable, path: str) -> None:
+    """Have the checker measure what the file's sensitive columns give away; people are not in the file."""
+    demands = [demand for demand in release.demands if demand.column is not None]
+    if demands:
+        columns = list(dict.fromkeys(str(demand.column) for demand in demands))
+        unmet = check(path, release.quasi, columns).unmet(demands)
+        if unmet:
+            raise _refused(f"it does not satisfy {release.model}: {unmet[0].rstrip('.')}")
+
+
+def _refused(what: str) -> PrivacyError:
+    return PrivacyError(
+        f"The file was checked before it was given its name, and {what}. Nothing was released. This is a bug in "
+        "rtree-anon: please report it."
+    )
 
 
 def _numbered_batches(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
 from rtree_anon.kernels.boxes import boxes_of_runs, unions_of_boxes
-from rtree_anon.kernels.constraint import Constraint
+from rtree_anon.kernels.constraint import Constraint, satisfied_runs, tally_for
 from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, CutRecord, Effort, cut_node, grow
 from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.guard import guard_for
@@ -27,6 +27,7 @@ from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
 from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
 from rtree_anon.kernels.mondrian import grow_mondrian
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
+from rtree_anon.kernels.validscan import greedy_valid_scan, hierarchical_valid_scan, optimal_valid_scan
 from rtree_anon.space import Space
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Codes, Grid, make_grid
@@ -126,25 +127,61 @@ class LeafTree:
         )
         return boxes
 
-    def group(self, k: int, method: str = "optimal") -> Grouping:
+    def group(self, k: int, method: str = "optimal", constraint: Constraint | None = None) -> Grouping:
         """Groups of whole leaves with at least k rows each; no groups where there are fewer than k rows in all.
 
-        `leaves` makes every leaf a group of its own, for trees that were built at this k.
+        With a constraint, every group satisfies it; no groups where not even all rows together do. `leaves` makes every
+        leaf a group of its own, for trees that were built at this k and constraint.
         """
-        if method == "greedy":
-            return Grouping(self.order, greedy_scan(self.order, self.sizes, k))
-        if method == "hierarchical":
-            left, right, root = self.links
-            in_tree_order = np.arange(self.n_leaves, dtype=np.int64)
-            return Grouping(in_tree_order, hierarchical_scan(left, right, root, self.sizes, k))
+        in_tree_order = np.arange(self.n_leaves, dtype=np.int64)
         if method == "leaves":
-            in_tree_order = np.arange(self.n_leaves, dtype=np.int64)
             return Grouping(in_tree_order, in_tree_order + 1)
-        if method == "optimal":
-            boxes = self.boxes
+        if method not in METHODS:
+            raise UsageError(f"method={method!r} is not known; choose one of {', '.join(METHODS)}.")
+        k = k if constraint is None else max(k, constraint.least_rows)
+        order = in_tree_order if method == "hierarchical" else self.order
+        if constraint is None or self._satisfy(constraint._replace(least_rows=1)):
+            return Grouping(order, self._plain_scan(k, method))
+        return Grouping(order, self._valid_scan(k, method, constraint))
+
+    def _plain_scan(self, k: int, method: str) -> NDArray[np.int64]:
+        boxes, ends = self.boxes, None
+        if method == "greedy":
+            ends = greedy_scan(self.order, self.sizes, k)
+        elif method == "hierarchical":
+            ends = hierarchical_scan(*self.links, self.sizes, k)
+        else:
             ends = optimal_scan(self.order, self.sizes, boxes.lo, boxes.hi, boxes.mask, self.grid.gauge, k)
-            return Grouping(self.order, ends)
-        raise UsageError(f"method={method!r} is not known; choose one of {', '.join(METHODS)}.")
+        return ends  # type: ignore[no-any-return]
+
+    def _valid_scan(self, k: int, method: str, constraint: Constraint) -> NDArray[np.int64]:
+        boxes, numbers, tally = self.boxes, np.ascontiguousarray(self.rows[:, -1]), tally_for(constraint)
+        if method == "greedy":
+            ends = greedy_valid_scan(self.order, self.starts, numbers, k, constraint, tally)
+        elif method == "hierarchical":
+            ends = hierarchical_valid_scan(*self.links, self.starts, numbers, k, constraint, tally)
+        else:
+            ends = optimal_valid_scan(
+                self.order,
+                self.sizes,
+                self.starts,
+                numbers,
+                boxes.lo,
+                boxes.hi,
+                boxes.mask,
+                self.grid.gauge,
+                k,
+                constraint,
+                tally,
+            )
+        return ends  # type: ignore[no-any-return]
+
+    def _satisfy(self, constraint: Constraint) -> bool:
+        """Whether every leaf satisfies the constraint; then so does every union of leaves."""
+        satisfied = np.empty(self.n_leaves, np.bool_)
+        numbers = np.ascontiguousarray(self.rows[:, -1])
+        satisfied_runs(numbers, self.starts, constraint, tally_for(constraint), satisfied)
+        return bool(satisfied.all())
 
     def group_boxes(self, grouping: Grouping, compact: bool = True) -> Boxes:
         """The box of every group: tight around its rows (compact), or the union of its leaves' regions."""
@@ -207,11 +244,15 @@ def cut_rows(
     return _recorded_tree(k, grid, rows, record)
 
 
-def build_mondrian(codes: Codes, space: Space, k: int) -> LeafTree:
+def build_mondrian(codes: Codes, space: Space, k: int, constraint: Constraint | None = None) -> LeafTree:
     """Cut coded rows with strict Mondrian; its groups are the leaves."""
     grid, rows = make_grid(codes, space)
     record = _empty_record(len(rows))
-    grow_mondrian(rows, 0, len(rows), 0, k, grid.gauge, record)
+    guard = None
+    if constraint is not None and len(constraint.n_values):
+        guard = guard_for(constraint, 0)
+    least_rows = k if constraint is None else max(k, constraint.least_rows)
+    grow_mondrian(rows, 0, len(rows), 0, least_rows, grid.gauge, guard, record)
     return _recorded_tree(k, grid, rows, record)
 
 
