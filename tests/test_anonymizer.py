@@ -72,17 +72,17 @@ def test_the_tree_is_built_at_5_or_at_the_smallest_k(points: pa.Table) -> None:
         ({"k": 5, "seed": "lucky"}, "seed must be a whole number"),
         ({"k": 5, "bias": ["z"]}, "bias names 'z', which is not a quasi-identifier"),
         ({"k": 5, "bias": "s"}, "bias names 's'"),
-        ({"k": 5, "model": "l-diversity"}, "models other than k-anonymity are not available yet"),
+        ({"k": 5, "model": "l-diversity"}, "not a privacy model"),
         ({"k": 5, "quasi": None}, "Name the quasi-identifiers"),
         ({"k": 5, "quasi": []}, "at least one quasi-identifier"),
-        ({"k": 5, "identity": "s"}, "k people per group"),
+        ({"k": 5, "model": ra.DistinctLDiversity(2, "z")}, "'z', which is not a sensitive column"),
         ({"k": 5, "schema": "people.toml", "quasi": None}, "schema must be a Schema"),
         ({"k": 5, "schema": ra.Schema(["x"])}, "either a schema or quasi"),
         ({"k": 5, "schema": ra.Schema(["x"]), "quasi": None, "sensitive": ["s"]}, "either a schema or sensitive"),
         ({"k": 5, "schema": ra.Schema(["x"]), "quasi": None, "keep": ["s"]}, "either a schema or keep"),
         ({"k": 5, "schema": ra.Schema(["x"]), "quasi": None, "weights": {"x": 2}}, "either a schema or weights"),
         ({"k": 5, "schema": ra.Schema(["x"]), "quasi": None, "key": "s"}, "either a schema or key"),
-        ({"k": 5, "schema": ra.Schema(["x"], identity="s"), "quasi": None}, "k people per group"),
+        ({"k": 5, "model": ra.IdentityKAnonymity(2)}, "name the identity column"),
         ({"k": 5, "weights": {"z": 2}}, "'z', which is not a quasi-identifier"),
         ({"k": 5, "sensitive": ["x"]}, "a column has one role"),
     ],
@@ -122,8 +122,8 @@ def test_mondrian_arguments(points: pa.Table) -> None:
         ra.mondrian(points, k=5, quasi=["x"], schema=ra.Schema(["x"]))
     with pytest.raises(ra.UsageError, match="Name the quasi"):
         ra.mondrian(points, k=5)
-    with pytest.raises(ra.UsageError, match="k people per group"):
-        ra.mondrian(points, k=5, schema=ra.Schema(["x"], identity="s"))
+    people = ra.mondrian(points, k=2, schema=ra.Schema(["x"], identity="s"))
+    assert people.model == "IdentityKAnonymity(2)"
 
 
 # --- schema, sources, outputs ------------------------------------------------------------------------------------

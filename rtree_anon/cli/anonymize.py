@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rtree_anon.cli import options
+from rtree_anon.cli.thresholds import THRESHOLDS, model_of, threshold_options
 from rtree_anon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ _WORDS = {
 @options.quasi_option("Quasi-identifiers, separated by commas: age,zip,sex.", required=False)
 @options.sensitive_option()
 @options.keep_option()
-@options.several_k_option(required=True, help="Rows per group; one release for each: 5,10,50.")
+@click.option("--identity", help="The column that says whose row it is: k then counts people.")
+@click.option("--pseudonyms", is_flag=True, help="Release the identity as a random number, drawn anew for every file.")
+@options.several_k_option(required=True, help="Rows (or people) per group; one release for each.")
+@threshold_options
+@click.option("--model", help="A privacy model: 'distinct_l=3 on disease & t=0.2 on income'.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A directory that does not exist.")
 @click.option("--format", "file_format", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True)
 @click.option("--style", type=click.Choice(["interval", "text"]), help="Default: interval for parquet, text for csv.")
@@ -82,6 +87,9 @@ def command(
     quasi: list[str],
     sensitive: list[str],
     keep: list[str],
+    identity: str | None,
+    pseudonyms: bool,
+    model: str | None,
     k: list[int],
     output: Path,
     file_format: str,
@@ -98,15 +106,21 @@ def command(
     """Anonymize FILEs (Parquet, CSV, also .gz and .zst, Arrow) into a new directory: k5.parquet, k10.parquet, …
 
     Every row of k10.parquet has the same generalized values as at least nine others. All files of one run are safe
-    together at the base k. Columns that are not named are dropped.
+    together at the base k and the privacy model. Columns that are not named are dropped. Thresholds such as --l and --t
+    hold for every sensitive column; --model can name the columns.
 
     \b
     Example:
       rtree-anon anonymize people.csv -q age,zip,sex -s disease -k 5,10,50 -o out/
+      rtree-anon anonymize visits.csv -q age,zip -s disease --identity patient -k 5 -l 3 --t 0.4 -o out/
     """
     options.require_new_directory(output)
-    schema = make_schema(schema_path, quasi, sensitive, keep, weights, categorical, hierarchies)
-    facts = anonymize_files(files, schema, k, output, file_format, style, layout, compact=not no_compact, **settings)
+    schema = make_schema(schema_path, quasi, sensitive, keep, weights, categorical, hierarchies, identity)
+    if pseudonyms and schema.identity is None:
+        raise UsageError("--pseudonyms stand for people: name the column that says whose row it is with --identity.")
+    settings["model"] = model_of(model, {name: settings.pop(name) for name in THRESHOLDS}, schema.sensitive)
+    shape = {"file_format": file_format, "style": style, "layout": layout, "identity": pseudonyms}
+    facts = anonymize_files(files, schema, k, output, shape, compact=not no_compact, **settings)
     if as_json:
         options.print_json(facts)
         return
@@ -122,12 +136,13 @@ def anonymize_files(
     schema: Schema,
     k: Sequence[int],
     output: Path,
-    file_format: str = "parquet",
-    style: str | None = None,
-    layout: str = "rows",
+    shape: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Anonymize files into a new directory, with progress on a terminal; what was made, and how long it took."""
+    """Anonymize files into a new directory, with progress on a terminal; what was made, and how long it took.
+
+    `shape` is handed to `write_releases`: format, style, layout, extra columns.
+    """
     from rtree_anon.anonymizer import anonymize
 
     clock = _Clock()
@@ -142,19 +157,20 @@ def anonymize_files(
         )
         from rtree_anon.release.writing import write_releases
 
-        manifest = write_releases(releases, output, file_format, style, layout, on_step=on_step)
+        manifest = write_releases(releases, output, on_step=on_step, **(shape or {}))
     clock.stop()
     first = min(releases)
     return {
         "output": str(output),
         "rows": releases[first].n_rows,
         "base_k": releases[first].base_k,
+        "safe_together_at": releases[first].safe_together_at,
         "seconds_reading": clock.seconds("reading"),
         "seconds_cutting": clock.seconds("cutting"),
         "releases": [
             {
                 "file": file,
-                **{name: release[name] for name in ("k", "groups", "smallest_group", "quality")},
+                **{name: release[name] for name in ("k", "model", "groups", "smallest_group", "quality")},
                 "seconds": clock.seconds("grouping", release["k"]) + clock.seconds("writing", release["k"]),
             }
             for file, release in sorted(manifest["releases"].items(), key=lambda item: item[1]["k"])
@@ -186,6 +202,7 @@ def make_schema(
     weights: Mapping[str, str] | None = None,
     categorical: Sequence[str] = (),
     hierarchies: Mapping[str, str] | None = None,
+    identity: str | None = None,
 ) -> Schema:
     """The schema that a call describes, in a file or with options."""
     from rtree_anon.hierarchy import Hierarchy
@@ -193,9 +210,9 @@ def make_schema(
 
     weights, hierarchies = weights or {}, hierarchies or {}
     if path is not None:
-        if quasi or sensitive or keep or weights or categorical or hierarchies:
+        if quasi or sensitive or keep or weights or categorical or hierarchies or identity:
             raise UsageError(
-                "Give either --schema or -q, -s, --keep, --weight, --categorical and --hierarchy, not both."
+                "Give either --schema or -q, -s, --keep, --identity, --weight, --categorical and --hierarchy, not both."
             )
         return Schema.from_toml(path)
     if not quasi:
@@ -209,6 +226,7 @@ def make_schema(
     return Schema(
         [attributes[name] for name in quasi],
         sensitive,
+        identity,
         keep=keep,
         weights={name: _number(name, weight) for name, weight in weights.items()},
     )

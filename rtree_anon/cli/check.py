@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rtree_anon.cli.options import json_option, print_json, quasi_option, sensitive_option
+from rtree_anon.cli.thresholds import threshold_options
 
 if TYPE_CHECKING:
     from rtree_anon.checking import Report
-
-
-def _c_and_l(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, int] | None:
-    """c and l of recursive diversity, separated by a comma."""
-    if value is None:
-        return None
-    try:
-        c, ell = value.split(",")
-        return float(c), int(ell)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is not a pair such as 3,2 (c = 3, l = 2).", ctx, param) from None
-
-
-def _thresholds(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that ask something of the table."""
-    share = click.FloatRange(min=0.0)
-    at_least_one = click.IntRange(min=1)
-    for option in reversed(
-        [
-            click.option("-k", "k", type=at_least_one, help="Rows per group; people with --identity."),
-            click.option("--l", "distinct_l", type=at_least_one, help="Distinct sensitive values per group."),
-            click.option("--entropy-l", type=click.FloatRange(min=1.0), help="Entropy l-diversity."),
-            click.option(
-                "--recursive", callback=_c_and_l, metavar="C,L", help="Recursive (c,l)-diversity, for example 3,2."
-            ),
-            click.option("--t", "t", type=share, help="t-closeness, equal distance."),
-            click.option("--ordered-t", "t_ordered", type=share, help="t-closeness, ordered distance."),
-            click.option("--alpha", type=share, help="Largest share of one sensitive value in a group."),
-            click.option("--beta", type=share, help="Basic beta-likeness."),
-            click.option("--enhanced-beta", "beta_enhanced", type=share, help="Enhanced beta-likeness."),
-            click.option("--delta", type=share, help="Delta-disclosure privacy."),
-            click.option("--individual-alpha", type=share, help="Largest share of one person's rows in a group."),
-        ]
-    ):
-        function = option(function)
-    return function
 
 
 @click.command("check")
@@ -57,7 +21,10 @@ def _thresholds(function: Callable[..., None]) -> Callable[..., None]:
 @sensitive_option()
 @click.option("--identity", help="The column that says whose row it is.")
 @click.option("--counts", help="The column that says how many rows a row stands for.")
-@_thresholds
+@click.option("-k", "k", type=click.IntRange(min=1), help="Rows per group; people with --identity.")
+@threshold_options
+@click.option("--individual-alpha", type=click.FloatRange(min=0.0), help="Largest share of one person in a group.")
+@click.option("--model", help="A privacy model: 'distinct_l=3 on disease & t=0.2 on income'.")
 @json_option()
 def command(
     file: Path,
@@ -65,6 +32,7 @@ def command(
     sensitive: list[str],
     identity: str | None,
     counts: str | None,
+    model: str | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -72,12 +40,17 @@ def command(
 
     \b
     Example:
-      rtree-anon check out/k10.parquet -q age,zip,sex -s disease -k 10 --l 3
+      rtree-anon check out/k10.parquet -q age,zip,sex -s disease -k 10 -l 3
     """
     from rtree_anon.checking import check
+    from rtree_anon.models import model_from_text
 
-    report = check(file, quasi, sensitive, identity, counts=counts)
+    wanted = None if model is None else model_from_text(model)
+    about = () if wanted is None else wanted.columns
+    report = check(file, quasi, list(dict.fromkeys([*sensitive, *about])), identity, counts=counts)
     shortfalls = report.shortfalls(**asked)
+    if wanted is not None:
+        shortfalls += report.unmet(wanted.demands())
     k = asked["k"] or 2
     if as_json:
         print_json({"file": str(file), **report.to_dict(k), "shortfalls": shortfalls})

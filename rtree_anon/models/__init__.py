@@ -16,7 +16,7 @@ from rtree_anon.models.demands import Demand
 from rtree_anon.models.diversity import DistinctLDiversity, EntropyLDiversity, RecursiveCLDiversity
 from rtree_anon.models.likeness import BetaLikeness, DeltaDisclosure, TCloseness
 from rtree_anon.models.people import IdentityAlphaBeta, IdentityKAnonymity, IdentityKLDiversity
-from rtree_anon.models.text import model_from_text
+from rtree_anon.models.text import model_from_demand, model_from_text
 
 __all__ = [
     "AllOf",
@@ -33,5 +33,6 @@ __all__ = [
     "Model",
     "RecursiveCLDiversity",
     "TCloseness",
+    "model_from_demand",
     "model_from_text",
 ]

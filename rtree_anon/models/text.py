@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rtree_anon.errors import UsageError
-from rtree_anon.models.base import Model
+from rtree_anon.models.base import Model, On
 from rtree_anon.models.counts import AlphaKAnonymity, KAnonymity
 from rtree_anon.models.diversity import DistinctLDiversity, EntropyLDiversity, RecursiveCLDiversity
 from rtree_anon.models.likeness import BetaLikeness, DeltaDisclosure, TCloseness
@@ -76,6 +76,12 @@ def model_from_text(text: str) -> Model:
     for other in models[1:]:
         model = model & other
     return model
+
+
+def model_from_demand(quantity: str, bound: float | tuple[float, int], on: On) -> Model:
+    """The model that asks for one quantity of `demands` on some columns: `model_from_demand("t", 0.2, "disease")`."""
+    numbers = bound if isinstance(bound, tuple) else (bound,)
+    return _SHORT[quantity](*numbers, on)
 
 
 def _single(text: str) -> Model:

@@ -133,7 +133,7 @@ def test_rows_are_counted_by_their_counts() -> None:
 
 
 def test_unknown_thresholds_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"'kk'.*k, distinct_l"):
+    with pytest.raises(UsageError, match=r"'kk'.*k, rows, people, distinct_l"):
         check(TABLE, ["sex"]).shortfalls(kk=2)
 
 
