@@ -103,21 +103,20 @@ def command(file: Path, **options: Any) -> None:
       rtree-anon lattice people.csv --hierarchies dir/ -k 10 --algorithm incognito -o people-k10.csv
       rtree-anon lattice people.csv -q age,zip,sex -k 5 --limit sex=0 --picture lattice.svg
     """
-    from rtree_anon import lattice
+    from rtree_anon.models import DistinctLDiversity
 
+    if options["distinct_l"] and not options["sensitive"]:
+        raise UsageError("--l needs the sensitive columns: name them with -s")
     hierarchies = hierarchies_for(file, options["directory"], options["quasi"])
-    model = [lattice.DistinctLDiversity(options["distinct_l"], column) for column in options["sensitive"]]
     shared: dict[str, Any] = {
         "k": options["k"],
-        "model": model if options["distinct_l"] else None,
+        "model": DistinctLDiversity(options["distinct_l"], options["sensitive"]) if options["distinct_l"] else None,
         "sensitive": options["sensitive"],
         "keep": options["keep"],
         "identity": options["identity"],
         "limits": options["limits"],
         "weights": options["weights"],
     }
-    if options["distinct_l"] and not options["sensitive"]:
-        raise UsageError("--l needs the sensitive columns: name them with -s")
     if options["algorithm"] == "local":
         _release_locally(file, hierarchies, shared, options)
         return

@@ -7,38 +7,18 @@
     result.best("relative")              # the preferred one as a Release
 
 Layers, from the bottom: `packing` (rows as keys), `frequency` (counting and rolling up), `groups` and `conditions`
-(what a privacy model asks), `search` (one table, one condition), `walk` and `graph` (breadth-first search),
-`families` (Incognito), `heights` and `distance` (Samarati), `greedy` (Datafly), `result` and `policies`, `algorithms`
-(the functions below).
+(what a privacy model asks), `samples` (parts of large tables), `search` (one table, one condition), `walk`, `origins`
+and `graph` (breadth-first search), `families` (Incognito), `heights` and `distance` (Samarati), `greedy` (Datafly),
+`local` and `orphans` (local recoding), `result` and `policies`, `algorithms` (the functions below).
 """
 
 from __future__ import annotations
 
 from rtree_anon.lattice.algorithms import bottom_up, datafly, exhaustive, incognito, local_recoding, samarati
-from rtree_anon.lattice.models import (
-    AlphaKAnonymity,
-    DistinctLDiversity,
-    EntropyLDiversity,
-    IdentityAlphaBeta,
-    IdentityKAnonymity,
-    IdentityKLDiversity,
-    KAnonymity,
-    RecursiveCLDiversity,
-    TCloseness,
-)
 from rtree_anon.lattice.result import Result
 
 __all__ = [
-    "AlphaKAnonymity",
-    "DistinctLDiversity",
-    "EntropyLDiversity",
-    "IdentityAlphaBeta",
-    "IdentityKAnonymity",
-    "IdentityKLDiversity",
-    "KAnonymity",
-    "RecursiveCLDiversity",
     "Result",
-    "TCloseness",
     "bottom_up",
     "datafly",
     "exhaustive",

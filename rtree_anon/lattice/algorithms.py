@@ -36,6 +36,7 @@ from rtree_anon.lattice.releasing import CarriedRoles, release_recoding
 from rtree_anon.lattice.result import Result
 from rtree_anon.lattice.search import Search
 from rtree_anon.lattice.walk import Statuses, walk
+from rtree_anon.models import Model
 from rtree_anon.release.from_nodes import LatticeRelease
 from rtree_anon.schema import Schema
 
@@ -62,7 +63,7 @@ def incognito(
     k: int | None = None,
     max_suppressed: int = 0,
     variant: str = "basic",
-    model: Any = None,
+    model: Model | None = None,
     **options: Unpack[SearchOptions],
 ) -> Result:
     """All generalizations that satisfy k-anonymity or the model, by Incognito: basic, superroots or cube."""
@@ -76,7 +77,7 @@ def samarati(
     k: int | None = None,
     max_suppressed: int = 0,
     matrix: bool = False,
-    model: Any = None,
+    model: Model | None = None,
     first_only: bool = False,
     **options: Unpack[SearchOptions],
 ) -> Result:
@@ -96,7 +97,7 @@ def bottom_up(
     k: int | None = None,
     max_suppressed: int = 0,
     rollup: bool = True,
-    model: Any = None,
+    model: Model | None = None,
     **options: Unpack[SearchOptions],
 ) -> Result:
     """All generalizations, by breadth-first search from the bottom of the lattice, with or without rollup."""
@@ -110,7 +111,7 @@ def exhaustive(
     hierarchies: Hierarchies,
     k: int | None = None,
     max_suppressed: int = 0,
-    model: Any = None,
+    model: Model | None = None,
     **options: Unpack[SearchOptions],
 ) -> Result:
     """All generalizations, by checking every one: for models that do not allow pruning when rows may be suppressed."""
@@ -123,7 +124,7 @@ def datafly(
     hierarchies: Hierarchies,
     k: int | None = None,
     max_suppressed: int = 0,
-    model: Any = None,
+    model: Model | None = None,
     **options: Unpack[SearchOptions],
 ) -> Result:
     """One generalization, greedily: always generalize the attribute with the most distinct values. Not minimal."""
@@ -134,16 +135,14 @@ def datafly(
 def local_recoding(
     table: Any,
     hierarchies: Hierarchies,
-    model: Any = None,
+    model: Model | None = None,
     k: int | None = None,
     compact: bool = True,
     **options: Unpack[SearchOptions],
 ) -> LatticeRelease:
     """Identity-reserved bottom-up local recoding, as a release: only rows that need it are generalized.
 
-    Orphans, which no generalization brings into a good group, borrow rows from other groups or are merged into them,
-    one after another. That is greedy: under models that a larger group can break (all but k, distinct l, identity k and
-    (k,l)) it may find no place for an orphan where another order would, and then says so instead of releasing anything.
+    Orphans, which no generalization brings into a good group, borrow rows from other groups or are merged into them.
     `compact` gives each group the lowest nodes that cover its rows, instead of those that the algorithm arrived at.
     """
     search, roles = prepare(table, hierarchies, k, 0, model, options, prunes=False)
@@ -155,7 +154,7 @@ def prepare(
     hierarchies: Hierarchies,
     k: int | None,
     max_suppressed: int,
-    model: Any,
+    model: Model | None,
     options: SearchOptions,
     *,
     prunes: bool = True,

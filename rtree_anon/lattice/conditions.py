@@ -1,35 +1,37 @@
 """Privacy models as conditions on groups, and when they allow the lattice to be pruned.
 
-Searching a lattice skips generalizations whose answer follows from others. That needs one of two properties:
+A model is a conjunction of demands (`rtree_anon.models.demands`, which has the formulas); a condition is their tests on
+the statistics of groups. Searching a lattice skips generalizations whose answer follows from others. That needs one of
+two properties:
 
-* *mergeable*: if two groups satisfy the model, so does their union. All models here are. It makes "every group
-  satisfies the model" monotone along the lattice, which is what pruning needs when no row may be suppressed.
+* *mergeable*: if two groups satisfy the model, so does their union. All models are. It makes "every group satisfies
+  the model" monotone along the lattice, which is what pruning needs when no row may be suppressed.
 * *closed upward*: if a group satisfies the model, so does every group that contains it. Only this keeps the number of
   rows to suppress from growing as values are generalized (Samarati, Theorem 5.2). k-anonymity, distinct l-diversity
-  and the identity-reserved k and (k,l) have it; entropy, recursive (c,l), t, alpha and (alpha,beta) do not: a group
-  that satisfies them can be spoilt by rows that were suppressed before.
-
-Models are recognized by the names of their class and of their fields, so that this module works with the public models
-and with any object that looks like one.
+  and the identity-reserved k and (k,l) have it; the others do not: a group that satisfies them can be spoilt by rows
+  that were suppressed before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
-from rtree_anon.lattice.groups import Groups
+from rtree_anon.kernels.constraint import ROUNDING
+from rtree_anon.lattice.groups import Cells, Groups
+from rtree_anon.models import Demand, IdentityKAnonymity, KAnonymity, Model
+from rtree_anon.models.demands import ABOUT_PEOPLE, CLOSED_UPWARD
 
 IDENTITY = "\0identity"  # the name of the identity column inside the search; no column of a table is called so
 
-Test = Callable[[Groups], NDArray[np.bool_]]
-
-_ROUNDING = 1e-12  # a share computed in floating point may miss its bound by less than this
+Answers = NDArray[np.bool_]  # one per group
+Test = Callable[[Groups], Answers]
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class Condition:
     columns: tuple[str, ...]  # the columns that the tests look at, besides the quasi-identifiers
     closed_upward: bool
     least_rows: int  # no smaller group can satisfy it
-    only_k: bool = False  # nothing but the number of rows counts
+    only_k: bool  # nothing but the number of rows counts
 
-    def holds(self, groups: Groups) -> NDArray[np.bool_]:
+    def holds(self, groups: Groups) -> Answers:
         """For each group, whether it may be released."""
         answer = groups.sizes >= self.least_rows
         for test in self.tests:
@@ -51,102 +53,72 @@ class Condition:
         return answer
 
 
-def condition_of(k: int | None, model: Any, *, has_identity: bool) -> Condition:
-    """The condition of k (of individuals where there is an identity) and of a privacy model, several, or none."""
-    conditions = [_single(part) for part in _parts(model)]
-    if k is not None:
-        conditions.append(_individuals(k) if has_identity else _rows(k))
-    if not conditions:
+def condition_of(k: int | None, model: Model | None, *, has_identity: bool) -> Condition:
+    """The condition of k (of individuals where there is an identity) and of a privacy model."""
+    if model is not None and not isinstance(model, Model):
+        raise UsageError(f"model is a privacy model such as DistinctLDiversity(3, on='disease'), not {model!r}")
+    asked = [] if k is None else [IdentityKAnonymity(k) if has_identity else KAnonymity(k)]
+    parts: list[Model] = [*asked, *(model.parts if model is not None else ())]
+    if not parts:
         raise UsageError("give k or a privacy model: without either, every table is anonymous")
+    demands = [demand for part in parts for demand in part.demands()]
     return Condition(
-        name=" & ".join(condition.name for condition in conditions),
-        tests=tuple(test for condition in conditions for test in condition.tests),
-        columns=tuple(dict.fromkeys(column for condition in conditions for column in condition.columns)),
-        closed_upward=all(condition.closed_upward for condition in conditions),
-        least_rows=max(condition.least_rows for condition in conditions),
-        only_k=all(condition.only_k for condition in conditions),
+        name=" & ".join(map(str, parts)),
+        tests=tuple(_test(demand) for demand in demands if demand.quantity != "rows"),
+        columns=tuple(dict.fromkeys(_column(demand) for demand in demands if demand.quantity != "rows")),
+        closed_upward=all(demand.quantity in CLOSED_UPWARD for demand in demands),
+        least_rows=max(_least_rows(demand) for demand in demands),
+        only_k=all(demand.quantity == "rows" for demand in demands),
     )
 
 
-def _parts(model: Any) -> Iterable[Any]:
-    """The single models of a combination: a list, or an object with `parts`."""
-    if model is None:
-        return
-    nested = model if isinstance(model, list | tuple) else getattr(model, "parts", None)
-    if nested is None:
-        yield model
-        return
-    for part in nested:
-        yield from _parts(part)
+def _column(demand: Demand) -> str:
+    return IDENTITY if demand.quantity in ABOUT_PEOPLE else str(demand.column)
 
 
-def _single(model: Any) -> Condition:
-    maker = _MAKERS.get(type(model).__name__)
+def _test(demand: Demand) -> Test:
+    maker = _TESTS.get(demand.quantity)
     if maker is None:
-        raise UsageError(f"the lattice does not know the privacy model {model!r}; known are {', '.join(_MAKERS)}")
-    return maker(model)
+        raise UsageError(f"the lattice cannot search for a model that asks for {demand.quantity!r}")
+    return maker(_column(demand), demand.bound)
 
 
-def _on(model: Any) -> str:
-    column = model.on
-    if not isinstance(column, str):
-        raise UsageError(f"{type(model).__name__} needs the name of one sensitive column, not {column!r}")
-    return column
+def _least_rows(demand: Demand) -> int:
+    bound, least = (demand.bound, 0) if not isinstance(demand.bound, tuple) else demand.bound
+    match demand.quantity:
+        case "rows" | "people" | "distinct_l":
+            return int(bound)
+        case "entropy_l":
+            return ceil(bound - 1e-9)
+        case "alpha" | "individual_alpha":
+            return ceil((1 - 1e-9) / bound)
+        case "recursive":
+            return int(least)
+    return 1
 
 
-def _rows(k: Any) -> Condition:
-    return Condition(f"{k}-anonymity", (), (), True, _at_least_one(k, "k"), only_k=True)
+def _distinct(on: str, least: Any) -> Test:
+    return lambda groups: groups.distinct(on) >= least
 
 
-def _individuals(k: Any) -> Condition:
-    least = _at_least_one(k, "k")
-    return Condition(f"identity {k}-anonymity", (lambda g: g.distinct(IDENTITY) >= least,), (IDENTITY,), True, least)
+def _largest_share(on: str, most: Any) -> Test:
+    return lambda groups: groups.largest_share(on) <= most * (1 + ROUNDING)
 
 
-def _distinct_l(model: Any) -> Condition:
-    on, least = _on(model), _at_least_one(model.l, "l")
-    return Condition(f"distinct {least}-diversity of {on}", (lambda g: g.distinct(on) >= least,), (on,), True, least)
-
-
-def _identity_kl(model: Any) -> Condition:
-    on, k, least = _on(model), _at_least_one(model.k, "k"), _at_least_one(model.l, "l")
-    tests = (lambda g: g.distinct(IDENTITY) >= k, lambda g: g.distinct(on) >= least)
-    return Condition(f"identity ({k},{least})-diversity of {on}", tests, (IDENTITY, on), True, max(k, least))
-
-
-def _identity_alpha_beta(model: Any) -> Condition:
-    on, alpha, beta = _on(model), _share(model.alpha, "alpha"), _share(model.beta, "beta")
-    tests = (
-        lambda g: g.largest_share(IDENTITY) <= alpha + _ROUNDING,
-        lambda g: g.largest_share(on) <= beta + _ROUNDING,
-    )
-    return Condition(f"identity ({alpha},{beta})-anonymity of {on}", tests, (IDENTITY, on), False, 1)
-
-
-def _alpha_k(model: Any) -> Condition:
-    on, alpha, k = _on(model), _share(model.alpha, "alpha"), _at_least_one(model.k, "k")
-    test: Test = lambda g: g.largest_share(on) <= alpha + _ROUNDING  # noqa: E731
-    return Condition(f"({alpha},{k})-anonymity of {on}", (test,), (on,), False, k)
-
-
-def _entropy_l(model: Any) -> Condition:
-    on, least = _on(model), float(model.l)
-    if not least >= 1:
-        raise UsageError(f"l must be at least 1, not {model.l!r}")
-
-    def test(groups: Groups) -> NDArray[np.bool_]:
+def _entropy(on: str, least: Any) -> Test:
+    def test(groups: Groups) -> Answers:
         cells = groups.cells(on)
         share = cells.n_rows / groups.sizes[cells.group]
         entropy = np.bincount(cells.group, weights=-share * np.log(share), minlength=len(groups.sizes))
-        return np.asarray(entropy >= np.log(least) - _ROUNDING)
+        return np.asarray(entropy >= np.log(least) - ROUNDING)
 
-    return Condition(f"entropy {least:g}-diversity of {on}", (test,), (on,), False, 1)
+    return test
 
 
-def _recursive_cl(model: Any) -> Condition:
-    on, c, least = _on(model), float(model.c), _at_least_one(model.l, "l")
+def _recursive(on: str, bound: Any) -> Test:
+    c, least = bound
 
-    def test(groups: Groups) -> NDArray[np.bool_]:
+    def test(groups: Groups) -> Answers:
         """r1 < c (r_l + … + r_m) with the counts r of the values in falling order."""
         cells = groups.cells(on)
         order = np.lexsort((-cells.n_rows, cells.group))
@@ -156,55 +128,75 @@ def _recursive_cl(model: Any) -> Condition:
         tail = np.bincount(group, weights=np.where(rank >= least - 1, count, 0), minlength=len(groups.sizes))
         most = np.zeros(len(groups.sizes))
         most[group[starts]] = count[starts]
-        answer: NDArray[np.bool_] = most < c * tail
-        return answer
+        return np.asarray(most < c * tail * (1 - ROUNDING))
 
-    return Condition(f"recursive ({c:g},{least})-diversity of {on}", (test,), (on,), False, least)
+    return test
 
 
-def _t_closeness(model: Any) -> Condition:
-    on, t, distance = _on(model), float(model.t), getattr(model, "distance", "equal")
-    if distance not in ("equal", "ordered"):
-        raise UsageError(f"the distance of TCloseness is 'equal' or 'ordered', not {distance!r}")
-
-    def test(groups: Groups) -> NDArray[np.bool_]:
+def _moved(on: str, most: Any) -> Test:
+    def test(groups: Groups) -> Answers:
+        """Half the sum of |p - q|; values that a group lacks contribute q, which is 1 minus the q of those it has."""
         cells, whole = groups.cells(on), groups.table_shares(on)
-        share = cells.n_rows / groups.sizes[cells.group]
-        n_groups = len(groups.sizes)
-        if distance == "equal":
-            # half the sum of |p - q|; values that a group lacks contribute q, which is 1 minus the q of those it has
-            present = np.bincount(cells.group, weights=np.abs(share - whole[cells.value]), minlength=n_groups)
-            covered = np.bincount(cells.group, weights=whole[cells.value], minlength=n_groups)
-            moved = (present + 1 - covered) / 2
-        else:
-            difference = np.broadcast_to(-whole, (n_groups, len(whole))).copy()
-            difference[cells.group, cells.value] += share
-            moved = np.abs(np.cumsum(difference, axis=1)).sum(axis=1) / max(len(whole) - 1, 1)
-        return moved <= t + _ROUNDING
+        share, n_groups = cells.n_rows / groups.sizes[cells.group], len(groups.sizes)
+        present = np.bincount(cells.group, weights=np.abs(share - whole[cells.value]), minlength=n_groups)
+        covered = np.bincount(cells.group, weights=whole[cells.value], minlength=n_groups)
+        return np.asarray((present + 1 - covered) / 2 <= most + ROUNDING)
 
-    return Condition(f"{t:g}-closeness of {on}", (test,), (on,), False, 1)
+    return test
 
 
-def _at_least_one(number: Any, name: str) -> int:
-    if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-        raise UsageError(f"{name} must be a whole number of at least 1, not {number!r}")
-    return int(number)
+def _moved_in_order(on: str, most: Any) -> Test:
+    def test(groups: Groups) -> Answers:
+        cells, whole = groups.cells(on), groups.table_shares(on)
+        difference = np.broadcast_to(-whole, (len(groups.sizes), len(whole))).copy()
+        difference[cells.group, cells.value] += cells.n_rows / groups.sizes[cells.group]
+        moved = np.abs(np.cumsum(difference, axis=1)).sum(axis=1) / max(len(whole) - 1, 1)
+        return np.asarray(moved <= most + ROUNDING)
+
+    return test
 
 
-def _share(number: Any, name: str) -> float:
-    if not 0 < float(number) <= 1:
-        raise UsageError(f"{name} must be a share above 0 and at most 1, not {number!r}")
-    return float(number)
+def _likeness(on: str, beta: Any) -> Test:
+    return lambda groups: _below(groups, groups.cells(on), groups.table_shares(on) * (1 + beta) * (1 + ROUNDING))
 
 
-_MAKERS: dict[str, Callable[[Any], Condition]] = {
-    "KAnonymity": lambda model: _rows(model.k),
-    "DistinctLDiversity": _distinct_l,
-    "EntropyLDiversity": _entropy_l,
-    "RecursiveCLDiversity": _recursive_cl,
-    "TCloseness": _t_closeness,
-    "AlphaKAnonymity": _alpha_k,
-    "IdentityKAnonymity": lambda model: _individuals(model.k),
-    "IdentityKLDiversity": _identity_kl,
-    "IdentityAlphaBeta": _identity_alpha_beta,
+def _enhanced_likeness(on: str, beta: Any) -> Test:
+    def test(groups: Groups) -> Answers:
+        whole = groups.table_shares(on)
+        gain = np.minimum(beta, -np.log(whole))
+        return _below(groups, groups.cells(on), whole * (1 + gain) * (1 + ROUNDING))
+
+    return test
+
+
+def _disclosure(on: str, delta: Any) -> Test:
+    def test(groups: Groups) -> Answers:
+        """q / e^delta < p < q e^delta for every value of the table, so none may be lacking."""
+        cells, whole = groups.cells(on), groups.table_shares(on)
+        too_rare = cells.n_rows < whole[cells.value] * np.exp(-delta) * (1 + ROUNDING) * groups.sizes[cells.group]
+        n_too_rare = np.bincount(cells.group, weights=too_rare, minlength=len(groups.sizes))
+        below = _below(groups, cells, whole * np.exp(delta) * (1 - ROUNDING))
+        return np.asarray(below & (n_too_rare == 0) & (groups.distinct(on) == len(whole)))
+
+    return test
+
+
+def _below(groups: Groups, cells: Cells, most: NDArray[np.float64]) -> Answers:
+    """Whether no value of a group has more than its share `most`, by value."""
+    exceeds = cells.n_rows > most[cells.value] * groups.sizes[cells.group]
+    return np.asarray(np.bincount(cells.group, weights=exceeds, minlength=len(groups.sizes)) == 0)
+
+
+_TESTS: dict[str, Callable[[str, Any], Test]] = {
+    "people": _distinct,
+    "distinct_l": _distinct,
+    "alpha": _largest_share,
+    "individual_alpha": _largest_share,
+    "entropy_l": _entropy,
+    "recursive": _recursive,
+    "t": _moved,
+    "t_ordered": _moved_in_order,
+    "beta": _likeness,
+    "beta_enhanced": _enhanced_likeness,
+    "delta": _disclosure,
 }

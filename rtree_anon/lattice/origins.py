@@ -100,7 +100,8 @@ class Cube:
         return Source(smallest, is_table=smallest is self._search.base and family != self._everything)
 
     def _smallest(self, family: Family) -> FrequencySet:
-        return min((one for other, one in self._sets.items() if set(family) <= set(other)), key=len)
+        larger = [other for other in self._sets if set(family) <= set(other)]
+        return self._sets[min(larger, key=lambda other: (len(self._sets[other]), len(other)))]
 
 
 class FromCube:

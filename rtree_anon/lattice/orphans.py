@@ -2,9 +2,9 @@
 
 First the orphans together try to borrow: rows from other groups, the nearest first, that bring what is missing (another
 individual, a rarer sensitive value) and that their own group can spare. If that does not make a good group, each orphan
-is merged into the group where it costs least. Both are greedy, as in the paper: under (alpha,beta) and other models
-that a group can break by growing, an order may exist that places all orphans where this one does not. Nothing is
-released then; the error names the row.
+is merged into the group where it costs least. Both are greedy, as in the paper, and under (alpha,beta) and other models
+that a group can break by growing they may leave orphans without a place. Beyond the paper, those then form one group
+with as many others as it takes, so that every table that has a solution gets one.
 
 Work is per orphan and per row that is tried, on arrays of groups or rows; orphans are few, since they are what does not
 even satisfy the condition when everything about them is generalized.
@@ -93,14 +93,16 @@ def place_orphans(
     if not len(orphans):
         return 0, 0
     if not grouping.n_groups:
-        raise PrivacyError(f"not even the whole table in one group satisfies {search.condition.name}; relax the model")
+        raise _impossible(search)
     loan = _loan(search, judge, grouping, leaves, orphans)
     if loan is not None:
         rows = np.concatenate([orphans, loan])
         grouping.add(rows, np.zeros(len(rows), dtype=np.int64), search.low)
         return len(loan), 0
-    for bundle in _bundles(search, judge, leaves, orphans):
-        _merge(search, judge, grouping, leaves, bundle)
+    bundles = _bundles(search, judge, leaves, orphans)
+    stuck = [bundle for bundle in bundles if not _join_one(search, judge, grouping, leaves, bundle)]
+    if stuck:
+        _join_several(search, judge, grouping, leaves, np.concatenate(stuck))
     return 0, len(orphans)
 
 
@@ -155,26 +157,48 @@ def _bundles(search: Search, judge: Judge, leaves: NDArray[np.int64], orphans: R
     return [orphans[bundle_of == bundle] for bundle in range(int(bundle_of.max()) + 1)]
 
 
-def _merge(search: Search, judge: Judge, grouping: Grouping, leaves: NDArray[np.int64], bundle: Rows) -> None:
-    """Put orphans with the same values into the group where they add the least penalty, over all rows of the group."""
+def _join_one(search: Search, judge: Judge, grouping: Grouping, leaves: NDArray[np.int64], bundle: Rows) -> bool:
+    """Put orphans with the same values into the cheapest group that stays good; False if no cheap one does."""
+    for host in _hosts(search, grouping, leaves, bundle)[:MAX_HOSTS].tolist():
+        if judge.is_good(np.concatenate([grouping.members(host), bundle])):
+            grouping.group_of_row[bundle] = host
+            return True
+    return False
+
+
+def _join_several(search: Search, judge: Judge, grouping: Grouping, leaves: NDArray[np.int64], stuck: Rows) -> None:
+    """Make one group of all that are stuck and of as many groups as it takes, the cheapest first.
+
+    All models are mergeable, so a table that has a solution at all is one as a whole: in the end all groups will do.
+    """
+    hosts = _hosts(search, grouping, leaves, stuck)
+    n_hosts = 1
+    while n_hosts < len(hosts):
+        n_hosts = min(2 * n_hosts, len(hosts))
+        together = np.concatenate([stuck, np.flatnonzero(np.isin(grouping.group_of_row, hosts[:n_hosts]))])
+        if judge.is_good(together):
+            grouping.add(together, np.zeros(len(together), dtype=np.int64), search.low)
+            return
+    raise _impossible(search)
+
+
+def _hosts(search: Search, grouping: Grouping, leaves: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
+    """All groups, by the penalty that these rows would add to them, over all rows of the group."""
     cost = np.zeros(grouping.n_groups)
     levels = grouping.levels
     sizes = np.bincount(grouping.group_of_row[grouping.group_of_row >= 0], minlength=grouping.n_groups)
     for attribute, bound in enumerate(search.hierarchies):
         lo, hi = ranges(grouping.group_of_row, leaves[:, attribute], grouping.n_groups)
         level = common_level(bound, lo, hi, levels[:, attribute])
-        leaf = int(leaves[bundle[0], attribute])
-        joint = common_level(bound, np.minimum(lo, leaf), np.maximum(hi, leaf), level)
-        more = (sizes + len(bundle)) * _penalty(bound, joint, lo) - sizes * _penalty(bound, level, lo)
+        first, last = leaves[rows, attribute].min(), leaves[rows, attribute].max()
+        joint = common_level(bound, np.minimum(lo, first), np.maximum(hi, last), level)
+        more = (sizes + len(rows)) * _penalty(bound, joint, lo) - sizes * _penalty(bound, level, lo)
         cost += search.weights[attribute] * more
-    for host in np.argsort(cost, kind="stable")[:MAX_HOSTS].tolist():
-        if judge.is_good(np.concatenate([grouping.members(host), bundle])):
-            grouping.group_of_row[bundle] = host
-            return
-    raise PrivacyError(
-        f"row {int(bundle[0]) + 1} can neither borrow a group nor join one without breaking {search.condition.name}; "
-        "relax the model"
-    )
+    return np.argsort(cost, kind="stable")
+
+
+def _impossible(search: Search) -> PrivacyError:
+    return PrivacyError(f"not even the whole table in one group satisfies {search.condition.name}; relax the model")
 
 
 def common_level(

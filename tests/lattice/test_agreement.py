@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import rtree_anon as ra
 from rtree_anon import lattice
 from rtree_anon.errors import UsageError
 from rtree_anon.hierarchy import Hierarchy
 from rtree_anon.lattice import frequency, samples, search
 from rtree_anon.lattice.result import Result
+from rtree_anon.models import Model
 from tests.lattice.naive_lattice import Holds, all_satisfying, bind, groups_at, minimal_of, suppressed_at
+from tests.models import naive_models
+from tests.models.naive_models import World
 
 HIERARCHIES = {
     "age": Hierarchy.intervals(widths=[2, 4]),
@@ -94,69 +97,35 @@ def test_the_ways_of_large_tables(
     for name, algorithm in COMPLETE.items():
         result = algorithm(table_of(rows), HIERARCHIES, k=k, max_suppressed=max_suppressed)
         assert set(result.generalizations) == expected, name
-    model = lattice.IdentityKLDiversity(k, 2, "disease")
+    model = ra.IdentityKLDiversity(k, 2, "disease")
     by_person = lattice.incognito(table_of(rows), HIERARCHIES, model=model, identity="person")
     everybody = lattice.exhaustive(table_of(rows), HIERARCHIES, model=model, identity="person")
     assert by_person.generalizations == everybody.generalizations
 
 
-def shares(values: list[Any]) -> list[float]:
-    return sorted((values.count(value) / len(values) for value in set(values)), reverse=True)
-
-
-MODELS: dict[str, tuple[Any, Callable[[list[Any], list[Any], list[Any]], bool]]] = {
-    "distinct l": (lattice.DistinctLDiversity(2, "disease"), lambda d, p, all_d: len(set(d)) >= 2),
-    "identity k": (lattice.IdentityKAnonymity(2), lambda d, p, all_d: len(set(p)) >= 2),
-    "identity kl": (
-        lattice.IdentityKLDiversity(3, 2, "disease"),
-        lambda d, p, all_d: len(set(p)) >= 3 and len(set(d)) >= 2,
-    ),
-    "entropy l": (
-        lattice.EntropyLDiversity(1.8, "disease"),
-        lambda d, p, all_d: -sum(s * np.log(s) for s in shares(d)) >= np.log(1.8) - 1e-9,
-    ),
-    "recursive": (
-        lattice.RecursiveCLDiversity(1.5, 2, "disease"),
-        lambda d, p, all_d: max(map(d.count, d)) < 1.5 * (len(d) - max(map(d.count, d))),
-    ),
-    "alpha k": (
-        lattice.AlphaKAnonymity(0.6, 2, "disease"),
-        lambda d, p, all_d: len(d) >= 2 and shares(d)[0] <= 0.6 + 1e-9,
-    ),
-    "alpha beta": (
-        lattice.IdentityAlphaBeta(0.5, 0.7, "disease"),
-        lambda d, p, all_d: shares(p)[0] <= 0.5 + 1e-9 and shares(d)[0] <= 0.7 + 1e-9,
-    ),
-    "t equal": (
-        lattice.TCloseness(0.3, "disease"),
-        lambda d, p, all_d: (
-            sum(abs(d.count(v) / len(d) - all_d.count(v) / len(all_d)) for v in set(all_d)) / 2 <= 0.3 + 1e-9
-        ),
-    ),
-    "t ordered": (
-        lattice.TCloseness(0.3, "disease", distance="ordered"),
-        lambda d, p, all_d: ordered_distance(d, all_d) <= 0.3 + 1e-9,
-    ),
-    "both": (
-        lattice.DistinctLDiversity(2, "disease") & lattice.KAnonymity(4),
-        lambda d, p, all_d: len(set(d)) >= 2 and len(d) >= 4,
-    ),
+MODELS: dict[str, Model] = {
+    "distinct l": ra.DistinctLDiversity(2, "disease"),
+    "identity k": ra.IdentityKAnonymity(2),
+    "identity kl": ra.IdentityKLDiversity(3, 2, "disease"),
+    "both": ra.DistinctLDiversity(2, "disease") & ra.KAnonymity(4),
+    "two columns": ra.DistinctLDiversity(2, ["disease", "job"]),
+    "entropy l": ra.EntropyLDiversity(1.8, "disease"),
+    "recursive": ra.RecursiveCLDiversity(1.5, 2, "disease"),
+    "alpha k": ra.AlphaKAnonymity(0.6, 2, "disease"),
+    "alpha beta": ra.IdentityAlphaBeta(0.5, 0.7, "disease"),
+    "t equal": ra.TCloseness(0.3, "disease"),
+    "t ordered": ra.TCloseness(0.3, "disease", distance="ordered"),
+    "beta": ra.BetaLikeness(0.8, "disease"),
+    "beta enhanced": ra.BetaLikeness(1.5, "disease", enhanced=True),
+    "delta": ra.DeltaDisclosure(0.9, "disease"),
+    "mixed": ra.IdentityKAnonymity(2) & ra.TCloseness(0.4, "disease"),
 }
-PRUNING_WITH_SUPPRESSION = {"distinct l", "identity k", "identity kl", "both"}
-
-
-def ordered_distance(values: list[Any], whole: list[Any]) -> float:
-    total = moved = 0.0
-    for value in sorted(set(whole)):
-        moved += values.count(value) / len(values) - whole.count(value) / len(whole)
-        total += abs(moved)
-    return total / max(len(set(whole)) - 1, 1)
+PRUNING_WITH_SUPPRESSION = {"distinct l", "identity k", "identity kl", "both", "two columns"}
 
 
 def group_test(rows: list[tuple[Any, ...]], name: str) -> Holds:
-    holds = MODELS[name][1]
-    everybody = [row[5] for row in rows]
-    return lambda group: holds([rows[i][5] for i in group], [rows[i][4] for i in group], everybody)
+    world = World({"disease": [row[5] for row in rows], "job": [row[3] for row in rows]}, [row[4] for row in rows])
+    return lambda group: naive_models.holds(MODELS[name], world, group)
 
 
 @settings(deadline=None, max_examples=12)
@@ -168,7 +137,7 @@ def test_models(name: str, rows: list[tuple[Any, ...]], max_suppressed: int) -> 
     table, bound = table_of(rows), bind(quasi(rows), HIERARCHIES)
     expected = all_satisfying(quasi(rows), bound, group_test(rows, name), max_suppressed)
     for algorithm in COMPLETE.values():
-        result = algorithm(table, HIERARCHIES, model=MODELS[name][0], max_suppressed=max_suppressed, identity="person")
+        result = algorithm(table, HIERARCHIES, model=MODELS[name], max_suppressed=max_suppressed, identity="person")
         assert set(result.generalizations) == expected
 
 
@@ -179,7 +148,7 @@ def test_models_that_do_not_prune_are_searched_exhaustively(
     name: str, rows: list[tuple[Any, ...]], max_suppressed: int
 ) -> None:
     table, bound = table_of(rows), bind(quasi(rows), HIERARCHIES)
-    options = {"model": MODELS[name][0], "max_suppressed": max_suppressed, "identity": "person"}
+    options = {"model": MODELS[name], "max_suppressed": max_suppressed, "identity": "person"}
     expected = all_satisfying(quasi(rows), bound, group_test(rows, name), max_suppressed)
     result = lattice.exhaustive(table, HIERARCHIES, **options)
     assert set(result.generalizations) == expected

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+import rtree_anon as ra
 from rtree_anon import lattice
 from rtree_anon.hierarchy import Hierarchy
 from rtree_anon.release.from_nodes import LatticeRelease
@@ -97,9 +98,9 @@ def test_stricter_models_cost_more(tables: dict[float, pa.Table], hierarchies: d
         release = lattice.local_recoding(tables[1.4], hierarchies, model, identity="person", compact=False)
         return release.distortion_ratio
 
-    kl = [distortion(lattice.IdentityKLDiversity(5, l, "disease")) for l in (2, 4, 5)]  # noqa: E741
+    kl = [distortion(ra.IdentityKLDiversity(5, l, "disease")) for l in (2, 4, 5)]  # noqa: E741
     assert kl == sorted(kl)
-    by_beta = [distortion(lattice.IdentityAlphaBeta(0.5, beta, "disease")) for beta in (0.5, 0.3, 0.2)]
+    by_beta = [distortion(ra.IdentityAlphaBeta(0.5, beta, "disease")) for beta in (0.5, 0.3, 0.2)]
     assert by_beta == sorted(by_beta)
-    by_alpha = [distortion(lattice.IdentityAlphaBeta(alpha, 0.5, "disease")) for alpha in (0.5, 0.3, 0.2)]
+    by_alpha = [distortion(ra.IdentityAlphaBeta(alpha, 0.5, "disease")) for alpha in (0.5, 0.3, 0.2)]
     assert by_alpha == sorted(by_alpha)

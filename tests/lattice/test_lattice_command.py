@@ -83,7 +83,7 @@ def test_limits_and_models(tmp_path: Path) -> None:
     pa.csv.write_csv(TABLE_3, tmp_path / "patients.csv")
     base = (tmp_path / "patients.csv", "-q", "Zip", "-k", "2", "--identity", "ID", "-s", "Disease", "--l", "2")
     facts = json.loads(run(*base, "--json").stdout)
-    assert facts["model"] == "distinct 2-diversity of Disease & identity 2-anonymity"
+    assert facts["model"] == "IdentityKAnonymity(2) & DistinctLDiversity(2, on='Disease')"
     assert run(*base, "--limit", "Zip=0").returncode == 1
 
 
