@@ -27,13 +27,14 @@ from rtree_anon.errors import InputError
 from rtree_anon.io.cells import CellError, Origin, located
 from rtree_anon.io.coded_batch import WRONG_STATISTICS, CodedBatch
 from rtree_anon.io.coding import RowCoder
+from rtree_anon.io.column_codings import DictionaryColumn, Range, coded_numbers, stored_form
 from rtree_anon.io.column_types import typed
 from rtree_anon.io.files import ParquetFile
 from rtree_anon.io.parquet_statistics import ParquetStatistics
 from rtree_anon.io.planning import LoadPlan
 from rtree_anon.io.sampling import Reservoir, parquet_rows
 from rtree_anon.io.sources import FileSource, Piece, Source, open_source, resized
-from rtree_anon.io.stored_columns import ID_RANGE, DictionaryColumn, Range, StoredColumns, coded_numbers, stored_form
+from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
 from rtree_anon.io.stream_spool import StreamSpool
 from rtree_anon.io.values import null_mask
 from rtree_anon.schema import Schema
@@ -131,11 +132,14 @@ class PreparedLoad:
         """Whether rows come with ids: those of the schema's key."""
         return self.stored.key is not None
 
-    def ranges(self, *, with_ids: bool = False) -> list[Range]:
-        """The ranges of the columns of codes, in their order: quasi-identifiers, carried columns, ids."""
+    def ranges(self, *, with_ids: bool = False, own_rows_only: bool = False) -> list[Range]:
+        """The ranges of the columns of codes, in their order: quasi-identifiers, carried columns, ids.
+
+        Those of carried columns are as wide as their types, or as narrow as is known of this load's own rows.
+        """
         quasi = [(axis.lo, axis.hi) if axis.lo <= axis.hi else (0, -1) for axis in self.space.axes]
         ids = [ID_RANGE] if with_ids or self.key_is_id else []
-        return [*quasi, *self.stored.ranges, *ids]
+        return [*quasi, *(self._own_ranges() if own_rows_only else self.stored.ranges), *ids]
 
     def sample(self, n_rows: int) -> NDArray[Any]:
         """About so many coded rows (n, quasi-identifiers), in random order; fewer where there are not so many."""
@@ -172,6 +176,16 @@ class PreparedLoad:
     @property
     def _no_rows(self) -> NDArray[Any]:
         return np.empty((0, len(self.coder.coders)), self.coder.dtype)
+
+    def _own_ranges(self) -> list[Range]:
+        """The ranges of the carried columns of this load: by statistics, and by how many new values there can be."""
+        ranges: list[Range] = []
+        for column in self.stored.columns:
+            ends = None
+            if self._statistics is not None and self._source.fields([column.name]).field(0).type == column.data_type:
+                ends = self._statistics.ends(column.name)
+            ranges += column.ranges_of(self.n_rows, None if ends is None else (ends.lo, ends.hi))
+        return ranges
 
     def _column_names(self, *, with_ids: bool) -> list[str]:
         names = list(self.schema.quasi_names)
@@ -240,4 +254,4 @@ def _statistics(source: Source, schema: Schema) -> ParquetStatistics | None:
     if not isinstance(source, FileSource):
         return None
     files = [file for file in source.files if isinstance(file, ParquetFile)]
-    return ParquetStatistics(files, schema.quasi_names) if len(files) == len(source.files) else None
+    return ParquetStatistics(files, schema.column_names) if len(files) == len(source.files) else None

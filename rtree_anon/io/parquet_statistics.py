@@ -64,15 +64,27 @@ class ParquetStatistics:
             assert end is not None
             by_file.setdefault(group.file.name, []).append(end)
         types = {group.file.name: group.file.fields.field(column).type for group in self.groups}
-        return [(_as_array(ends, types[name]).cast(data_type), Origin(name)) for name, ends in by_file.items()]
+        try:
+            return [(_as_array(ends, types[name]).cast(data_type), Origin(name)) for name, ends in by_file.items()]
+        except (pa.ArrowException, OverflowError):  # numbers that the column's type does not have
+            return None
+
+    def ends(self, column: str) -> Ends | None:
+        """The ends over all row groups, in the numbers that Arrow stores; None where they are not known."""
+        ends = self._ends[column]
+        if any(end is None for end in ends) or not ends:
+            return None
+        lows = [end.lo for end in ends if end is not None and end.lo is not None]
+        highs = [end.hi for end in ends if end is not None and end.hi is not None]
+        return Ends(min(lows, default=None), max(highs, default=None), self.may_have_missing(column))
 
     def may_have_missing(self, column: str) -> bool:
         """Whether some row group has missing values, or does not say."""
         return any(end is None or end.has_missing for end in self._ends[column])
 
-    def is_clustered(self) -> bool:
+    def is_clustered(self, columns: Sequence[str]) -> bool:
         """Whether some column's values differ much between row groups, as in a sorted file."""
-        return any(_mean_share(ends) < 0.5 for ends in self._ends.values())
+        return any(_mean_share(self._ends[column]) < 0.5 for column in columns)
 
     def _add(self, file: ParquetFile, opened: Any) -> None:
         metadata, leaves = opened.metadata, _leaf_of_field(opened)

@@ -14,7 +14,8 @@ from rtree_anon.io.learning import ColumnLearner, is_settled
 from rtree_anon.io.parquet_statistics import ParquetStatistics
 from rtree_anon.io.sampling import Reservoir
 from rtree_anon.io.sources import Source
-from rtree_anon.io.stored_columns import StoredColumns, stored_type
+from rtree_anon.io.stored_columns import StoredColumns
+from rtree_anon.io.stored_types import stored_type
 from rtree_anon.io.stream_spool import StreamSpool
 from rtree_anon.io.text_types import Purpose
 from rtree_anon.io.types import plain_type

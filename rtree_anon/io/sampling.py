@@ -70,10 +70,11 @@ class Reservoir:
 def parquet_rows(statistics: ParquetStatistics, columns: Sequence[str], n_rows: int, seed: int) -> Iterator[Piece]:
     """About `n_rows` rows of Parquet files, in pieces."""
     groups = statistics.groups
-    if (statistics.is_clustered() and len(groups) < _MANY_GROUPS) or len(groups) < _FEW_GROUPS:
+    is_clustered = statistics.is_clustered(columns)
+    if len(groups) < (_MANY_GROUPS if is_clustered else _FEW_GROUPS):
         yield from _spread_rows(groups, columns, n_rows, statistics.n_rows, np.random.default_rng(seed))
         return
-    n_groups = min(len(groups), n_rows) if statistics.is_clustered() else min(len(groups), _ENOUGH_GROUPS)
+    n_groups = min(len(groups), n_rows) if is_clustered else min(len(groups), _ENOUGH_GROUPS)
     places = (np.arange(n_groups) + np.random.default_rng(seed).random()) * len(groups) / n_groups
     chosen = [groups[int(place)] for place in places]
     each = -(-n_rows // n_groups)
