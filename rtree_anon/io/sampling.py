@@ -9,13 +9,14 @@ the whole range of every column, all of them (or all of their rows) where the fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.io.cells import Origin
-from rtree_anon.io.files import BATCH_ROWS, guarded
+from rtree_anon.io.files import BATCH_ROWS, ParquetFile, guarded
 from rtree_anon.io.parquet_statistics import ParquetStatistics, RowGroup
 from rtree_anon.io.sources import Piece
 from rtree_anon.io.types import decoded, plain_array, without_views
@@ -76,24 +77,28 @@ def parquet_rows(statistics: ParquetStatistics, columns: Sequence[str], n_rows: 
         return
     n_groups = min(len(groups), n_rows) if is_clustered else min(len(groups), _ENOUGH_GROUPS)
     places = (np.arange(n_groups) + np.random.default_rng(seed).random()) * len(groups) / n_groups
-    chosen = [groups[int(place)] for place in places]
     each = -(-n_rows // n_groups)
-    for group in chosen:
-        with guarded(group.file), group.file.opened() as file:
-            batch = next(group.file.checked(file, columns, min(each, group.n_rows), [group.number]), None)
-            if batch is not None:
-                yield Piece(batch, Origin(group.file.name, group.first_row))
+    for file, chosen in _by_file([groups[int(place)] for place in places]):
+        with guarded(file), file.opened() as opened:
+            for group in chosen:
+                batches = file.checked(opened, columns, min(each, group.n_rows), [group.number])
+                yield from (Piece(batch, Origin(file.name, group.first_row)) for batch in islice(batches, 1))
 
 
 def _spread_rows(
     groups: Sequence[RowGroup], columns: Sequence[str], n_rows: int, n_all: int, random: np.random.Generator
 ) -> Iterator[Piece]:
-    """Random rows of all batches of all groups."""
-    for group in groups:
-        with guarded(group.file), group.file.opened() as file:
-            first_row = group.first_row
-            for batch in group.file.checked(file, columns, BATCH_ROWS, [group.number]):
+    """Random rows of all files."""
+    for file, _ in _by_file(groups):
+        with guarded(file):
+            for batch, origin in file.batches(columns, BATCH_ROWS):
                 chosen = np.flatnonzero(random.random(batch.num_rows) * n_all < n_rows)
-                for part in [] if not len(chosen) else [batch.take(pa.array(chosen))]:
-                    yield Piece(part, Origin(group.file.name, first_row))
-                first_row += batch.num_rows
+                if len(chosen):
+                    yield Piece(batch.take(pa.array(chosen)), origin)
+
+
+def _by_file(groups: Sequence[RowGroup]) -> Iterator[tuple[ParquetFile, list[RowGroup]]]:
+    """Neighbouring groups of one file together: opening a file takes longer than a few rows do."""
+    for _, members in groupby(groups, key=lambda group: id(group.file)):
+        chosen = list(members)
+        yield chosen[0].file, chosen
