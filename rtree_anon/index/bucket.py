@@ -82,27 +82,31 @@ class Cutter:
         emitted = np.empty_like(words)
         gather_rows(words, tree.rows, tree.starts, order, emitted)
         masks = tree.boxes.mask[order]
-        return self._bundles(emitted, starts, masks, cuts)
+        return self.bundles(emitted, starts, masks, cuts)
 
     def _tree(self, words: NDArray[np.uint64], number: int) -> LeafTree:
+        grid, rows = self.kernel_rows(words)
+        return cut_rows(rows, grid, self.k, self.quality, threads=1, seed=(self.seed + number) % 2**63)
+
+    def kernel_rows(self, words: NDArray[np.uint64]) -> tuple[Grid, NDArray[np.int32]]:
+        """Packed rows as the kernels want them (see `make_grid`), numbered in the last column."""
         n, d = len(words), len(self.space)
-        grid = self.grid
-        if grid is None:
+        if self.grid is None:
             codes = np.empty((n, d), np.int64)
             own = np.full(d, MISSING, np.int64)
             unpack_rows(words, self.layout.words, 0, np.arange(d), own, codes)
-            grid, rows = make_grid(codes, self.space)
-        else:
-            rows = np.empty((n, d + 1), np.int32)
-            kinds = grid.gauge.kind[list(grid.column_of_axis)]
-            kernel_missing = np.where(kinds == g.MASK, 63, int(g.MISSING))
-            unpack_rows(words, self.layout.words, 0, np.array(grid.column_of_axis), kernel_missing, rows)
-            rows[:, d] = np.arange(n, dtype=np.int32)
-        return cut_rows(rows, grid, self.k, self.quality, threads=1, seed=(self.seed + number) % 2**63)
+            return make_grid(codes, self.space)
+        rows = np.empty((n, d + 1), np.int32)
+        kinds = self.grid.gauge.kind[list(self.grid.column_of_axis)]
+        kernel_missing = np.where(kinds == g.MASK, 63, int(g.MISSING))
+        unpack_rows(words, self.layout.words, 0, np.array(self.grid.column_of_axis), kernel_missing, rows)
+        rows[:, d] = np.arange(n, dtype=np.int32)
+        return self.grid, rows
 
-    def _bundles(
+    def bundles(
         self, words: NDArray[np.uint64], starts: NDArray[np.int64], masks: NDArray[np.uint64], cuts: Cuts
     ) -> Bundles:
+        """Leaves in order, packed into bundles: whole subtrees that fill a page as far as their tree allows."""
         layout, n_leaves = self.layout, len(starts) - 1
         lo = np.empty((n_leaves, layout.n_columns), np.uint64)
         hi = np.empty_like(lo)

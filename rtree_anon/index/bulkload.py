@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ _CUT_BYTES_PER_WORD_AND_AXIS: Final = (24, 28)  # what cutting needs per row: pa
 _MOST_BUCKETS: Final = 60_000
 _LEAST_RUN_BYTES: Final = 4096  # of a bucket in a chunk: shorter reads cost more than they bring
 _MISSING: Final = np.int64(missing_code(np.int64))
+_Result = TypeVar("_Result")
 
 
 @dataclass
@@ -224,7 +225,7 @@ class BulkLoad:
         def cut(number: int) -> Bundles:
             return self.cutter.cut(buckets[number].rows(), number, buckets[number].entry)
 
-        for part in _in_order(pool, cut, len(buckets), 2 * self.threads):
+        for part in in_order(pool, cut, len(buckets), 2 * self.threads):
             if not has_ids:
                 set_first_ids(part, next_id + np.cumsum(part.n_rows) - part.n_rows, self.cutter.n_columns)
             n_rows, n_pages = int(part.n_rows.sum()), len(part.pages)
@@ -243,9 +244,9 @@ def _deferred(function: Callable[[Words], NDArray[np.int64]], words: Words) -> C
     return lambda: function(words)
 
 
-def _in_order(pool: ThreadPoolExecutor, function: Callable[[int], Bundles], n: int, n_ahead: int) -> Iterator[Bundles]:
+def in_order(pool: ThreadPoolExecutor, function: Callable[[int], _Result], n: int, n_ahead: int) -> Iterator[_Result]:
     """function(0), function(1), …, computed by the pool, at most n_ahead of them at a time."""
-    running: deque[Future[Bundles]] = deque()
+    running: deque[Future[_Result]] = deque()
     try:
         for number in range(n):
             running.append(pool.submit(function, number))

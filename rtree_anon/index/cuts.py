@@ -24,6 +24,7 @@ from rtree_anon.kernels.leaforder import link_nodes
 from rtree_anon.kernels.routing import RouteTable
 from rtree_anon.space import Kind
 from rtree_anon.tree.build import Boxes, LeafTree
+from rtree_anon.tree.grid import Grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +129,22 @@ def joined(parts: Sequence[Cuts], between: Cuts) -> Cuts:
 def walked(tree: LeafTree, entry: Boxes | None) -> tuple[NDArray[np.int64], Cuts]:
     """The leaves of a tree in scan order, coming from the box `entry`, and the cuts between them."""
     order, between, flipped = tree.walk(entry)
-    grid = tree.grid
-    axis = np.array(grid.axis_of_column, np.int16)[tree.axis[between]]
-    threshold = tree.threshold[between].astype(np.int64)
+    axis, is_set, threshold, left_set = in_space(
+        tree.grid, tree.axis[between], tree.threshold[between], tree.left_set[between]
+    )
+    return order, Cuts(tree.depth[between], axis, is_set, flipped, threshold, left_set)
+
+
+def in_space(
+    grid: Grid, column: NDArray[np.int16], kernel_threshold: NDArray[np.int32], kernel_set: NDArray[np.uint64]
+) -> tuple[NDArray[np.int16], NDArray[np.bool_], NDArray[np.int64], NDArray[np.uint64]]:
+    """Cuts that kernels have recorded, in codes of the space: axis, is_set, threshold, left_set."""
+    axis = np.array(grid.axis_of_column, np.int16)[column]
+    threshold = kernel_threshold.astype(np.int64)
     for number, ranks in enumerate(grid.ranks):
         if ranks is not None:  # a rank separates what lies below its value from what does not
             here = axis == number
             threshold[here] = ranks[threshold[here]]
     is_set = np.array([a.kind == Kind.SET for a in grid.space.axes])[axis] if len(axis) else np.empty(0, np.bool_)
     threshold[is_set] = 0
-    left_set = np.where(is_set, tree.left_set[between], np.uint64(0))
-    return order, Cuts(tree.depth[between], axis, is_set, flipped, threshold, left_set)
+    return axis, is_set, threshold, np.where(is_set, kernel_set, np.uint64(0))

@@ -52,6 +52,17 @@ class UpperTree:
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         return cls(page=np.concatenate(pages), **arrays, cuts=joined([part.cuts for part in parts], between))
 
+    @classmethod
+    def of(cls, bundles: Bundles, pages: NDArray[np.int64]) -> UpperTree:
+        """The tree over bundles whose first pages are known."""
+        arrays = {field.name: getattr(bundles, field.name) for field in fields(cls)[1:]}
+        return cls(page=pages, **arrays)
+
+    def only(self, bundles: NDArray[np.int64], cuts: Cuts) -> UpperTree:
+        """Some of the bundles, with the cuts between them."""
+        arrays = {field.name: getattr(self, field.name)[bundles] for field in fields(self)[:-1]}
+        return UpperTree(**arrays, cuts=cuts)
+
     def to_bytes(self) -> bytes:
         """The blob."""
         cuts = (self.cuts.depth, self.cuts.looks_at, self.cuts.threshold, self.cuts.left_set)

@@ -1,0 +1,236 @@
+"""Working a batch of inserts and deletes into the tree: which bundles it touches, and the pages that take their place.
+
+    rows ─► bundles (one kernel call) ─► stretches: subtrees of touched bundles ─► renewed by all threads ─► pages
+
+Only touched bundles are read and written. A bundle that would be left with fewer than k rows is dissolved: the cut
+beside it is dropped and its rows go down the other side. Bundles keep the number of their first page when they are
+renewed, so that the directory learns only of rows that change bundles.
+
+Invariant: the tree that comes out has at least k rows in every leaf, unless it has fewer rows than that in all.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.errors import CorruptionError
+from rtree_anon.index.bucket import MISSING, Bundles
+from rtree_anon.index.bulkload import BUNDLE_KIND, in_order
+from rtree_anon.index.bundle import Bundle
+from rtree_anon.index.cuts import Cuts
+from rtree_anon.index.scatter import Words
+from rtree_anon.index.splicing import PageNames, Splice
+from rtree_anon.index.stretch import Renewed, Renewer, Stretch
+from rtree_anon.index.uppertree import UpperTree
+from rtree_anon.kernels.routing import route_batch
+from rtree_anon.kernels.rowwords import unpack_rows
+from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves, sort_by_leaf
+from rtree_anon.storage.page import payloads
+from rtree_anon.storage.protocol import PageStore
+
+STRETCH_ROWS = 24_000  # fits the processor's second cache, as a bucket of the bulk load does
+_AHEAD_PER_THREAD = 2
+_ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The tree after a batch, and what the directory has to learn: rows that are in another bundle than before."""
+
+    tree: UpperTree
+    moved_ids: Ids
+    moved_to: Ids  # first page of the bundle that the row is in now
+    n_bundles: int  # that were read
+    n_recut: int  # rows that were cut again
+    n_pages: int  # that were written
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A stretch to be renewed: bundles begin .. end-1 of the settled tree, and what comes and goes."""
+
+    begin: int
+    end: int
+    added: Words
+    gone: Ids
+
+
+class Updating:
+    """One batch on its way into the tree. `run` leaves the pages in the store's open transaction."""
+
+    def __init__(self, store: PageStore, tree: UpperTree, renewer: Renewer, *, threads: int) -> None:
+        self.store, self.tree, self.renewer, self.threads = store, tree, renewer, threads
+        self._names = PageNames(store)
+        self._moved: list[tuple[Ids, Ids]] = []
+        self._n_bundles = self._n_recut = self._n_pages = 0
+
+    def run(self, added: Words, gone: Ids, gone_from: Ids) -> Outcome:
+        """`added` are packed rows with their ids; row gone[i] is deleted from the bundle at page gone_from[i]."""
+        if not len(self.tree):
+            tree = self._first_tree(added) if len(added) else self.tree
+            return self._outcome(tree)
+        by_bundle = self._bundle_numbers(gone_from)
+        n_gone = np.bincount(by_bundle, minlength=len(self.tree))
+        bundle = self._routed(added, self.tree.cuts)
+        counts = self.tree.n_rows + np.bincount(bundle, minlength=len(self.tree)) - n_gone
+        if int(counts.min()) < 0:
+            raise CorruptionError("More rows were to be deleted from a bundle than it has; the index is damaged.")
+        if not counts.any():
+            self._names.give_back(self.tree.page, self.tree.n_pages)
+            self._names.finish()
+            return self._outcome(UpperTree.empty(self.tree.lo.shape[1], self.tree.mask.shape[1]))
+        base, stays = self.tree, np.arange(len(self.tree))
+        if int(counts.min()) < self.renewer.cutter.k:
+            base, stays, added = self._settled(counts, added, gone, by_bundle)
+            bundle = self._routed(added, base.cuts)
+        number = np.full(len(self.tree), -1)
+        number[stays] = np.arange(len(stays))
+        by_bundle = number[by_bundle]
+        gone, by_bundle = gone[by_bundle >= 0], by_bundle[by_bundle >= 0]
+        return self._outcome(self._renewed(base, added, bundle, gone, by_bundle))
+
+    def _renewed(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> UpperTree:
+        parts = self._parts(base, added, bundle, gone, gone_of)
+        splice = Splice(base)
+
+        def work(number: int) -> Renewed:
+            part = parts[number]
+            stretch = self._read(base, part.begin, part.end)
+            return self.renewer.renew(stretch, part.added, part.gone, number)
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            for part, renewed in zip(
+                parts, in_order(pool, work, len(parts), _AHEAD_PER_THREAD * self.threads), strict=True
+            ):
+                pages = self._write(base, part, renewed)
+                splice.replace(part.begin, part.end, renewed.bundles, pages)
+                self._n_bundles += part.end - part.begin
+                self._n_recut += renewed.n_recut
+        self._names.finish()
+        return splice.finished()
+
+    def _parts(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> list[_Part]:
+        n = len(base)
+        starts, source = np.empty(n + 1, np.int64), np.empty(len(added), np.int64)
+        sort_by_leaf(bundle.view(np.int32), n, starts, source)
+        added = added[source]
+        order = np.lexsort((gone, gone_of))
+        gone, gone_starts = gone[order], np.searchsorted(gone_of[order], np.arange(n + 1))
+        counts = base.n_rows + np.diff(starts) - np.diff(gone_starts)
+        touched = (np.diff(starts) > 0) | (np.diff(gone_starts) > 0)
+        begin, end = np.empty(n, np.int64), np.empty(n, np.int64)
+        k = self.renewer.cutter.k
+        n_parts = choose_stretches(*base.cuts.links, counts, touched, k, STRETCH_ROWS, begin, end)
+        return [
+            _Part(a, b, added[starts[a] : starts[b]], np.sort(gone[gone_starts[a] : gone_starts[b]]))
+            for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)
+        ]
+
+    def _settled(self, counts: Ids, added: Words, gone: Ids, gone_of: Ids) -> tuple[UpperTree, Ids, Words]:
+        """Dissolve bundles that would be too small: the tree of the others, their numbers, and all rows to be added."""
+        tree = self.tree
+        kept, orphan = np.empty(len(tree.cuts), np.bool_), np.empty(len(tree), np.bool_)
+        settle_leaves(*tree.cuts.links, counts, self.renewer.cutter.k, kept, orphan)
+        # Neighbours that are too small even together are renewed as one stretch: their cut is needed once more.
+        kept |= ~orphan[:-1] & ~orphan[1:]
+        homeless = []
+        for number in np.flatnonzero(orphan).tolist():
+            if counts[number] or (gone_of == number).any():
+                rest = self.renewer.rows_left(self._read(tree, number, number + 1), np.sort(gone[gone_of == number]))
+                homeless.append(rest)
+        self._names.give_back(tree.page[orphan], tree.n_pages[orphan])
+        stays = np.flatnonzero(~orphan)
+        return tree.only(stays, tree.cuts[kept]), stays, np.concatenate((added, *homeless))
+
+    def _first_tree(self, added: Words) -> UpperTree:
+        renewed = self.renewer.renew(self.renewer.nothing, added, np.empty(0, np.int64), 0)
+        self._n_recut += renewed.n_recut
+        pages = self._names.take(renewed.bundles.n_pages)
+        self._write_pages(renewed.bundles, pages)
+        self._moved.append((renewed.ids, np.repeat(pages, renewed.bundles.n_rows)))
+        return UpperTree.of(renewed.bundles, pages)
+
+    def _bundle_numbers(self, pages: Ids) -> Ids:
+        order = np.argsort(self.tree.page)
+        at = np.minimum(np.searchsorted(self.tree.page[order], pages), len(order) - 1)
+        numbers: Ids = order[at]
+        if not np.array_equal(self.tree.page[numbers], pages):
+            raise CorruptionError("The directory names a page that is no bundle; the index is damaged.")
+        return numbers
+
+    def _routed(self, words: Words, cuts: Cuts) -> NDArray[np.uint32]:
+        cutter = self.renewer.cutter
+        d, missing = len(cutter.space), np.full(len(cutter.space), MISSING, np.int64)
+        bundle = np.empty(len(words), np.uint32)
+        counts = np.zeros(len(cuts) + 1, np.int64)
+        for begin in range(0, len(words), _ROUTE_ROWS):
+            some = words[begin : begin + _ROUTE_ROWS]
+            codes = np.empty((d, len(some)), np.int64)
+            unpack_rows(some, cutter.layout.words, 0, np.arange(d), missing, codes.T)
+            route_batch(codes, np.int64(MISSING), cuts.route_table, bundle[begin : begin + len(some)], counts)
+        return bundle
+
+    def _read(self, tree: UpperTree, begin: int, end: int) -> Stretch:
+        n_pages = tree.n_pages[begin:end]
+        first = np.repeat(tree.page[begin:end] - np.cumsum(n_pages) + n_pages, n_pages)
+        ids = (first + np.arange(int(n_pages.sum()))).astype(np.uint64)
+        run = np.empty((len(ids), self.store.page_bytes), np.uint8)
+        lengths = self.store.read_run(ids, run)
+        content, at = payloads(run), 0
+        bundles = []
+        for number in range(begin, end):
+            here = int(tree.n_pages[number])
+            if here == 1:
+                whole = content[at, : int(lengths[at])]
+            else:
+                whole = np.concatenate([content[p, : int(lengths[p])] for p in range(at, at + here)])
+            at += here
+            counts = int(tree.n_rows[number]), int(tree.n_leaves[number])
+            bundles.append(Bundle(whole, self.renewer.cutter.n_columns, *counts))
+        return self.renewer.stretch_of(bundles, tree.cuts[begin : end - 1])
+
+    def _write(self, base: UpperTree, part: _Part, renewed: Renewed) -> Ids:
+        """Write the pages of a renewed stretch; where its bundles are. Bundles keep the place of most of their rows."""
+        bundles = renewed.bundles
+        old_pages, old_lengths = base.page[part.begin : part.end], base.n_pages[part.begin : part.end]
+        row_bundle = np.repeat(np.arange(len(bundles.n_rows)), bundles.n_rows)
+        n_old = part.end - part.begin
+        # Column 0 counts rows that come from elsewhere.
+        shared = np.bincount(row_bundle * (n_old + 1) + renewed.origin + 1, minlength=len(bundles.n_rows) * (n_old + 1))
+        shared = shared.reshape(len(bundles.n_rows), n_old + 1)[:, 1:]
+        pages = np.full(len(bundles.n_rows), -1)
+        taken = np.zeros(n_old, np.bool_)
+        for number in np.argsort(-shared.max(axis=1), kind="stable").tolist():
+            best = int(shared[number].argmax())
+            if shared[number, best] and not taken[best] and old_lengths[best] == bundles.n_pages[number]:
+                taken[best] = True
+                pages[number] = old_pages[best]
+        self._names.give_back(old_pages[~taken], old_lengths[~taken])
+        fresh = pages < 0
+        pages[fresh] = self._names.take(bundles.n_pages[fresh])
+        self._write_pages(bundles, pages)
+        now = pages[row_bundle]
+        before = np.concatenate((old_pages, [-1]))[renewed.origin]
+        moved = np.flatnonzero(now != before)
+        self._moved.append((renewed.ids[moved], now[moved]))
+        return pages
+
+    def _write_pages(self, bundles: Bundles, pages: Ids) -> None:
+        first = np.repeat(pages - np.cumsum(bundles.n_pages) + bundles.n_pages, bundles.n_pages)
+        ids = (first + np.arange(len(bundles.pages))).astype(np.uint64)
+        self.store.write_run(ids, bundles.pages, BUNDLE_KIND, bundles.lengths)
+        self._n_pages += len(ids)
+
+    def _outcome(self, tree: UpperTree) -> Outcome:
+        empty = np.empty(0, np.int64)
+        ids = np.concatenate([empty, *(ids for ids, _ in self._moved)])
+        pages = np.concatenate([empty, *(pages for _, pages in self._moved)])
+        return Outcome(tree, ids, pages, self._n_bundles, self._n_recut, self._n_pages)

@@ -1,0 +1,74 @@
+"""The directory against a dictionary: whatever moves, every id is found where it was put last."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtree_anon.errors import CorruptionError
+from rtree_anon.index.directory import Directory
+from rtree_anon.storage.memory import MemoryStore
+
+NONE = np.empty(0, np.int64)
+IDS = st.one_of(st.integers(0, 300), st.integers(2**61, 2**61 + 40))
+RUN = st.tuples(IDS, st.integers(1, 60), st.integers(-1, 4))  # consecutive ids that go to one bundle, or away
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(RUN, min_size=1, max_size=8), min_size=1, max_size=8))
+def test_it_is_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
+    store = MemoryStore(512)  # 29 ranges a page
+    directory, expected = Directory(store, NONE, NONE), dict[int, int]()
+    for batch in batches:
+        changes = {id_: page for first, n, page in batch for id_ in range(first, first + n)}
+        ids, pages = np.array(list(changes), np.int64), np.array(list(changes.values()), np.int64)
+        directory.change(store, ids, pages)
+        expected.update(changes)
+        asked = np.array(sorted({*expected, 0, 299, 2**62}), np.int64)
+        again = Directory.from_bytes(store, directory.to_bytes())
+        for each in (directory, again):
+            assert each.find(asked).tolist() == [expected.get(id_, -1) for id_ in asked.tolist()]
+        assert sorted(directory.pages.tolist()) == store.page_ids().tolist()
+    last = np.int64(-1)
+    for ranges in directory.ranges():
+        assert np.all(ranges.first[1:] >= ranges.end[:-1]) and ranges.first[0] > last
+        last = ranges.end[-1] - 1
+
+
+def test_a_bulk_load_takes_one_range_for_each_bundle() -> None:
+    store = MemoryStore(4096)
+    n_rows = np.full(200, 3000)
+    directory = Directory(store, NONE, NONE)
+    directory.change(store, np.arange(600_000), np.repeat(np.arange(200), n_rows))
+    assert len(directory.pages) == 1
+    assert directory.find(np.array([0, 2999, 3000, 599_999, 600_000])).tolist() == [0, 0, 1, 199, -1]
+
+
+def test_only_the_pages_of_the_ids_are_touched() -> None:
+    store = MemoryStore(512)
+    directory = Directory(store, NONE, NONE)
+    ids = np.arange(0, 4000, 2)
+    directory.change(store, ids, ids % 7)
+    before = {page: store.read(int(page)).tobytes() for page in directory.pages}
+    assert len(before) > 50
+    directory.change(store, np.array([2, 3998]), np.array([99, -1]))
+    changed = [page for page, content in before.items() if store.read(int(page)).tobytes() != content]
+    assert len(changed) == 2
+    assert directory.find(np.array([2, 3998, 3996])).tolist() == [99, -1, 3996 % 7]
+
+
+@pytest.mark.parametrize("damage", [b"x", b"\xff" * 16, np.array([5, 5, 0, 1]).tobytes()])
+def test_a_damaged_top(damage: bytes) -> None:
+    with pytest.raises(CorruptionError):
+        Directory.from_bytes(MemoryStore(512), damage)
+
+
+def test_a_damaged_page() -> None:
+    store = MemoryStore(512)
+    directory = Directory(store, NONE, NONE)
+    directory.change(store, np.arange(5), np.zeros(5, np.int64))
+    store.write(int(directory.pages[0]), b"\x09" * 40, 18)
+    with pytest.raises(CorruptionError):
+        Directory.from_bytes(store, directory.to_bytes()).find(np.array([1]))
