@@ -39,6 +39,7 @@ _HOME = {
     "DeltaDisclosure": "models",
     "model_from_text": "models",
     "Release": "release",
+    "Index": "index",
     "anonymize": "anonymizer",
     "mondrian": "anonymizer",
     "check": "checking",

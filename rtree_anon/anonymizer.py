@@ -5,11 +5,10 @@ Both read the whole table into memory, cut it into groups and hand out a verifie
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
+from rtree_anon.arguments import check_choice, checked_k, checked_seed, checked_threads
 from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.models import Model, model_from_text
 from rtree_anon.schema import Attribute, Schema
@@ -100,10 +99,10 @@ def anonymize(
     True
     """
     several = isinstance(k, Iterable) and not isinstance(k, str)
-    wanted = sorted({_checked_k(each, "k") for each in (k if several else [k])})  # type: ignore[union-attr]
+    wanted = sorted({checked_k(each, "k") for each in (k if several else [k])})  # type: ignore[union-attr]
     if not wanted:
         raise UsageError("k is an empty list; name at least one k.")
-    base = min(wanted[0], DEFAULT_BASE_K) if base_k is None else _checked_k(base_k, "base_k")
+    base = min(wanted[0], DEFAULT_BASE_K) if base_k is None else checked_k(base_k, "base_k")
     if base > wanted[0]:
         raise UsageError(
             f"base_k={base} is above k={wanted[0]}: a release cannot be finer than the tree that it is made from."
@@ -161,7 +160,7 @@ def mondrian(
     region that the cuts leave, as in the original algorithm. A cut that leaves a side which breaks the model is passed
     over.
     """
-    k, model = _checked_k(k, "k"), _checked_model(model)
+    k, model = checked_k(k, "k"), _checked_model(model)
     schema = _one_schema(schema, quasi, sensitive, keep, identity, None, weights)
     _check_columns(schema, model)
     table = _read(source, schema, k)
@@ -214,19 +213,6 @@ def _one_schema(
     return schema
 
 
-def _checked_k(k: object, name: str) -> int:
-    number = _whole_number(k, name)
-    if number < 1:
-        raise UsageError(f"{name}={number} is not possible; it must be 1 or more (2 or more to protect anybody).")
-    return number
-
-
-def _whole_number(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise UsageError(f"{name} must be a whole number, not {value!r}.")
-    return int(value)
-
-
 def _checked_model(model: object) -> Model | None:
     if isinstance(model, str):
         return model_from_text(model)
@@ -248,16 +234,10 @@ def _check_columns(schema: Schema, model: Model | None) -> None:
 
 
 def _check_options(quality: str, method: str, threads: int | None, seed: int) -> None:
-    for value, known, name in (
-        (quality, ("fast", "balanced", "best"), "quality"),
-        (method, ("optimal", "greedy", "hierarchical"), "method"),
-    ):
-        if value not in known:
-            raise UsageError(f"{name}={value!r} is not known; choose one of {', '.join(known)}.")
-    if threads is not None and _whole_number(threads, "threads") < 1:
-        raise UsageError(f"threads={threads} is not possible; use 1 or more, or None for all cores ({os.cpu_count()}).")
-    if not 0 <= _whole_number(seed, "seed") < 2**63:
-        raise UsageError(f"seed={seed} is not possible; use a whole number from 0 to 2**63 - 1.")
+    check_choice("quality", quality, ("fast", "balanced", "best"))
+    check_choice("method", method, ("optimal", "greedy", "hierarchical"))
+    checked_threads(threads)
+    checked_seed(seed)
 
 
 def _named_axes(schema: Schema, names: Iterable[str]) -> tuple[int, ...]:

@@ -24,9 +24,13 @@ _COMMANDS = {
     "anonymize": "anonymize",
     "check": "check",
     "compare": "compare",
+    "create": "create",
     "generate": "generate",
     "inspect": "inspect",
     "lattice": "lattice",
+    "load": "load",
+    "release": "release",
+    "stats": "stats",
     "verify": "verify",
 }
 

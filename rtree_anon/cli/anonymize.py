@@ -75,9 +75,7 @@ _WORDS = {
 )
 @click.option("--base-k", type=int, help="The k that the tree is built with. Default: the smallest k, at most 5.")
 @click.option("--bias", callback=options.names, multiple=True, metavar="NAMES", help="Attributes to keep narrow first.")
-@click.option(
-    "--threads", type=click.IntRange(min=1), help="Default: all cores. The result is the same for any number."
-)
+@options.threads_option()
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the samples of large tables."
 )

@@ -42,6 +42,17 @@ def json_option() -> _Decorator[Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
+def memory_option() -> _Decorator[Any]:
+    """`--memory 1GB`: what the work may use."""
+    return click.option("--memory", default="256MB", show_default=True, metavar="AMOUNT", help="As in 256MB or 1GB.")
+
+
+def threads_option() -> _Decorator[Any]:
+    """`--threads 2`: how many threads work."""
+    help_text = "Default: all cores. The result is the same for any number."
+    return click.option("--threads", type=click.IntRange(min=1), help=help_text)
+
+
 def several_k_option(**settings: Any) -> _Decorator[Any]:
     """`-k 5,10,50`: one release for each."""
     return click.option("-k", "k", callback=_whole_numbers, metavar="NUMBERS", **settings)

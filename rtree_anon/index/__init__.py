@@ -6,3 +6,7 @@
 A *bundle* is a page full of neighbouring leaves, with the cuts between them; the *upper tree* (`uppertree`) has the
 bundles as its leaves, lives in memory and is written as a whole with every commit.
 """
+
+from rtree_anon.index.index import Index
+
+__all__ = ["Index"]

@@ -15,7 +15,7 @@ last chunk and a few buckets in step 3.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -41,6 +41,8 @@ BUNDLE_KIND: Final = 17  # of pages
 _BUCKET_ROWS: Final = 24_000  # fits the processor's second cache, words and kernel codes together
 _CHUNK_SHARE: Final = 0.3  # of the memory budget, for each of the two chunks of a scatter
 _CUT_BYTES_PER_WORD_AND_AXIS: Final = (24, 28)  # what cutting needs per row: packed twice; kernel codes, boxes, record
+_LEAST_CUT_ROWS: Final = 1024  # at a time, however little memory there is
+_BUCKETS_AT_ONCE: Final = 6  # for which there is memory, even if they are as large as may be
 _MOST_BUCKETS: Final = 60_000
 _LEAST_RUN_BYTES: Final = 4096  # of a bucket in a chunk: shorter reads cost more than they bring
 _MISSING: Final = np.int64(missing_code(np.int64))
@@ -94,8 +96,10 @@ class BulkLoad:
         self._spill = SpillFile(directory)
         per_word, per_axis = _CUT_BYTES_PER_WORD_AND_AXIS
         cut_bytes = per_word * cutter.layout.n_words + per_axis * len(cutter.space) + 32
-        # A quarter of the memory for the buckets that are being cut or wait to be written.
-        self._most_rows = max(memory_bytes // 4 // ((2 * threads + 2) * cut_bytes), 4 * cutter.k, 1024)
+        # A quarter of the memory for the buckets that are being cut or wait to be written. How large a bucket may be
+        # does not depend on the threads, as the result must not; how many there are at a time does.
+        self._rows_at_once = memory_bytes // 4 // cut_bytes
+        self._most_rows = max(self._rows_at_once // _BUCKETS_AT_ONCE, 4 * cutter.k, _LEAST_CUT_ROWS)
         self._bucket_rows = min(_BUCKET_ROWS, self._most_rows // 2)
 
     def n_buckets_for(self, n_rows: int) -> int:
@@ -225,7 +229,8 @@ class BulkLoad:
         def cut(number: int) -> Bundles:
             return self.cutter.cut(buckets[number].rows(), number, buckets[number].entry)
 
-        for part in in_order(pool, cut, len(buckets), 2 * self.threads):
+        sizes = [bucket.n_rows for bucket in buckets]
+        for part in in_order(pool, cut, sizes, 2 * self.threads, self._rows_at_once):
             if not has_ids:
                 set_first_ids(part, next_id + np.cumsum(part.n_rows) - part.n_rows, self.cutter.n_columns)
             n_rows, n_pages = int(part.n_rows.sum()), len(part.pages)
@@ -244,16 +249,22 @@ def _deferred(function: Callable[[Words], NDArray[np.int64]], words: Words) -> C
     return lambda: function(words)
 
 
-def in_order(pool: ThreadPoolExecutor, function: Callable[[int], _Result], n: int, n_ahead: int) -> Iterator[_Result]:
-    """function(0), function(1), …, computed by the pool, at most n_ahead of them at a time."""
-    running: deque[Future[_Result]] = deque()
+def in_order(
+    pool: ThreadPoolExecutor, function: Callable[[int], _Result], sizes: Sequence[int], n_ahead: int, most: int
+) -> Iterator[_Result]:
+    """function(0), function(1), …, computed by the pool: at most n_ahead at a time, of at most `most` size together."""
+    running: deque[tuple[Future[_Result], int]] = deque()
+    total = 0
     try:
-        for number in range(n):
-            running.append(pool.submit(function, number))
-            if len(running) >= n_ahead:
-                yield running.popleft().result()
+        for number, size in enumerate(sizes):
+            while running and (len(running) >= n_ahead or total + size > most):
+                future, done = running.popleft()
+                total -= done
+                yield future.result()
+            running.append((pool.submit(function, number), size))
+            total += size
         while running:
-            yield running.popleft().result()
+            yield running.popleft()[0].result()
     finally:
-        for future in running:
+        for future, _ in running:
             future.cancel()

@@ -20,11 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rtree_anon.errors import CorruptionError
 from rtree_anon.kernels.leaforder import link_nodes
 from rtree_anon.kernels.routing import RouteTable
-from rtree_anon.space import Kind
+from rtree_anon.space import Kind, Space
 from rtree_anon.tree.build import Boxes, LeafTree
 from rtree_anon.tree.grid import Grid
+
+_MOST_DEPTH = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +117,28 @@ class Cuts:
             place[children[place]].astype(np.int32),
             bucket[place],
         )
+
+
+def checked(cuts: Cuts, space: Space) -> Cuts:
+    """Cuts that were read from a file: CorruptionError unless they can be cuts of this space."""
+    if not len(cuts):
+        return cuts
+    is_set = np.array([axis.kind == Kind.SET for axis in space.axes])
+    if not (0 <= int(cuts.depth.min()) <= int(cuts.depth.max()) < _MOST_DEPTH):
+        raise _impossible("its depth")
+    if not (0 <= int(cuts.axis.min()) <= int(cuts.axis.max()) < len(space)):
+        raise _impossible("the attribute that it looks at")
+    if not np.array_equal(is_set[cuts.axis], cuts.is_set):
+        raise _impossible("the way in which it divides")
+    _, second, _ = cuts.links
+    below = second >= 0
+    if bool((cuts.depth[second[below]] <= cuts.depth[below]).any()):  # the first child is deeper by construction
+        raise _impossible("its place in the tree")
+    return cuts
+
+
+def _impossible(what: str) -> CorruptionError:
+    return CorruptionError(f"A cut of the index is impossible ({what}); the index is damaged. Restore it from a copy.")
 
 
 def joined(parts: Sequence[Cuts], between: Cuts) -> Cuts:

@@ -106,10 +106,10 @@ class Updating:
             stretch = self._read(base, part.begin, part.end)
             return self.renewer.renew(stretch, part.added, part.gone, number)
 
+        n_ahead = _AHEAD_PER_THREAD * self.threads
         with ThreadPoolExecutor(self.threads) as pool:
-            for part, renewed in zip(
-                parts, in_order(pool, work, len(parts), _AHEAD_PER_THREAD * self.threads), strict=True
-            ):
+            done = in_order(pool, work, [1] * len(parts), n_ahead, n_ahead)
+            for part, renewed in zip(parts, done, strict=True):
                 pages = self._write(base, part, renewed)
                 splice.replace(part.begin, part.end, renewed.bundles, pages)
                 self._n_bundles += part.end - part.begin

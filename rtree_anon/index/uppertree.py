@@ -20,6 +20,7 @@ from rtree_anon.index.bucket import Bundles
 from rtree_anon.index.cuts import Cuts, joined
 
 _HEADER_WORDS = 3
+_MOST_AXES = 2**15 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ class UpperTree:
         n, d, m = (int(word) for word in words[:_HEADER_WORDS])
         n_cuts = max(n - 1, 0)
         lengths = [n, n, n, n, n * d, n * d, n * m, *[n_cuts] * 4]
-        if min(n, d, m) < 0 or max(n, d, m) > len(words) or sum(lengths) + _HEADER_WORDS != len(words):
+        if min(n, d, m) < 0 or max(d, m) > _MOST_AXES or sum(lengths) + _HEADER_WORDS != len(words):
             raise _damaged("its length does not fit its counts")
         ends = np.cumsum(lengths) + _HEADER_WORDS
         parts = [words[end - length : end] for end, length in zip(ends.tolist(), lengths, strict=True)]

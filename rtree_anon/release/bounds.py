@@ -144,13 +144,13 @@ def _ends_of_ranks(
     axis, ranks = grid.space.axes[number], grid.ranks[number]
     assert ranks is not None
     begins = np.concatenate(([axis.lo], ranks[1:]))
-    ends = np.concatenate((_codes_below(coder, ranks[1:]), [axis.hi]))
+    ends = np.concatenate((codes_below(coder, ranks[1:]), [axis.hi]))
     # Below rank 0 there are missing values only.
     first = np.where(lo < 0, grid.missing, begins[np.maximum(lo, 0)])
     return first, np.where(hi < 0, grid.missing, ends[np.maximum(hi, 0)])
 
 
-def _codes_below(coder: Coder, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def codes_below(coder: Coder, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """The codes of the values just below: of the floats of the attribute's own type, or of the next whole number."""
     if not isinstance(coder, ContinuousCoder):
         return codes - 1

@@ -1,0 +1,239 @@
+"""`Index`: an anonymizing index on disk, for tables of any length.
+
+    with ra.Index.create("people.idx", ra.Schema(["age", "zip"], sensitive=["disease"]), k=5) as index:
+        index.load("people.parquet")
+        index.release(k=10).write("people-k10.parquet")
+
+One handle may write; any number of others, in any process, read the version that was newest when they were opened.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from os import PathLike, fspath
+from typing import Any, Self
+
+from rtree_anon.arguments import check_choice, checked_k, checked_seed, checked_threads
+from rtree_anon.errors import StorageError, UsageError
+from rtree_anon.index.budget_text import memory_bytes
+from rtree_anon.index.catalog import Catalog
+from rtree_anon.index.creating import create_index_store
+from rtree_anon.index.describing import index_stats
+from rtree_anon.index.loading import Resources, load_source
+from rtree_anon.index.progress import OnProgress, shown
+from rtree_anon.index.segments import IndexSegments, segment_rows_for
+from rtree_anon.index.verifying import IndexReport, verify_index
+from rtree_anon.index.view import View
+from rtree_anon.models import KAnonymity, Model
+from rtree_anon.release.from_tree import too_few_rows
+from rtree_anon.release.streamed import StreamedRelease
+from rtree_anon.schema import Schema
+from rtree_anon.storage import DiskStore, VerifyReport, open_snapshot, open_store
+from rtree_anon.tree.build import METHODS
+from rtree_anon.tree.effort import QUALITIES
+
+_MODES = ("r", "w")
+
+
+class Index:
+    """An index on disk. Made by `Index.create` and `Index.open`; a context manager.
+
+    `release` gives tables at any k from the index's own k on; all releases of one version are safe together at that k.
+    """
+
+    def __init__(self, path: str, store: DiskStore | None, view: View, resources: Resources) -> None:
+        """For `create` and `open`."""
+        self._path, self._store, self._resources = path, store, resources
+        self._view: View | None = view
+        self._views: weakref.WeakSet[View] = weakref.WeakSet([view])
+        self._given: weakref.WeakValueDictionary[tuple[int, int, bool, bool], IndexSegments]
+        self._given = weakref.WeakValueDictionary()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | PathLike[str],
+        schema: Schema,
+        k: int = 5,
+        model: Model | None = None,
+        quality: str = "balanced",
+        memory: str | int = "256MB",
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> Index:
+        """Make a new, empty index and open it for writing. It is there completely, or not at all.
+
+        k: rows of the smallest group; releases can have any k from this one on.
+        quality: "fast", "balanced" or "best": how much effort goes into narrow groups.
+        memory: what loads may use ("256MB", "1GB", or bytes); threads: all cores by default. Both hold for this handle.
+        """
+        if not isinstance(schema, Schema):
+            raise UsageError(f"schema must be a Schema, not {schema!r:.80}; Schema.from_toml reads one from a file.")
+        check_choice("quality", quality, QUALITIES)
+        check_model(model, schema)
+        resources = _resources(path, memory, threads)
+        least = checked_k(k, "k")
+        catalog = Catalog(schema, least, KAnonymity(least), quality, checked_seed(seed))
+        store = create_index_store(fspath(path), catalog)
+        return cls._opened(fspath(path), store, resources)
+
+    @classmethod
+    def open(
+        cls, path: str | PathLike[str], mode: str = "r", *, memory: str | int = "256MB", threads: int | None = None
+    ) -> Index:
+        """Open an index: a snapshot of its newest version ("r"), or as its one writer ("w")."""
+        check_choice("mode", mode, _MODES)
+        resources = _resources(path, memory, threads)
+        name = fspath(path)
+        if not os.path.isdir(name):  # noqa: PTH112
+            raise StorageError(f"{name}: there is no index here (an index is a directory). Index.create makes one.")
+        if mode == "w":
+            return cls._opened(name, open_store(name), resources)
+        return cls(name, None, View(open_snapshot(name), name, resources.memory_bytes), resources)
+
+    @classmethod
+    def _opened(cls, path: str, store: DiskStore, resources: Resources) -> Index:
+        try:
+            return cls(path, store, View(store.snapshot(), path, resources.memory_bytes), resources)
+        except BaseException:
+            store.close()
+            raise
+
+    @property
+    def version(self) -> int:
+        """The version that this handle sees: it grows with every load, checkpoint and compaction."""
+        return self._current.version
+
+    @property
+    def schema(self) -> Schema:
+        """The schema; bound to the data as soon as there are rows."""
+        return self._current.catalog.schema
+
+    @property
+    def k(self) -> int:
+        """Rows of the smallest group that a release can have."""
+        return self._current.catalog.k
+
+    @property
+    def model(self) -> Model:
+        """What every leaf satisfies."""
+        return self._current.catalog.model
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return self._current.catalog.n_rows
+
+    def __repr__(self) -> str:
+        if self._view is None:
+            return f"<Index {self._path}: closed>"
+        return f"<Index {self._path}: {len(self):,} rows, k={self.k}, version {self.version}>"
+
+    def load(self, source: Any, on_progress: OnProgress | None = None) -> int:
+        """Load a table: files (Parquet, CSV, Arrow; several, or a pattern), a frame, a stream. The number of new rows.
+
+        All or nothing: an error, an interrupt or a crash leaves the index as it was. Rows that are there already keep
+        their ids and are cut anew together with the new ones. `on_progress` is called with the phase, the rows that are
+        done and how many there are; without it a terminal shows a bar.
+        """
+        store = self._writer
+        with shown(on_progress) as progress:
+            n_new, _ = load_source(store, self._current, source, self._resources, progress)
+        self._refresh()
+        return n_new
+
+    def release(self, k: int = 10, method: str = "optimal", compact: bool = True) -> StreamedRelease:
+        """The table of this version at k: every row looks like at least k - 1 others.
+
+        Nothing is computed yet: the release reads the index whenever it is used. `method` is "optimal", "greedy" (the
+        paper's leaf scan) or "hierarchical"; `compact=False` shows the region of a group and not only what occurs.
+        """
+        check_choice("method", method, METHODS)
+        view = self._current
+        wanted = checked_k(k, "k")
+        if len(self) < wanted:
+            raise too_few_rows(self._path, len(self), wanted)
+        return StreamedRelease(
+            self._segments(segment_rows_for(wanted), with_regions=not compact, with_depths=method == "hierarchical"),
+            view.catalog.schema,
+            k=wanted,
+            base_k=view.catalog.k,
+            method=method,
+            compact=compact,
+            source=self._path,
+            version=view.version,
+            threads=self._resources.threads,
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """Figures of this version that cost no look at the rows."""
+        return index_stats(self._current)
+
+    def verify(self, storage: VerifyReport | None = None) -> IndexReport:
+        """Check everything: pages, regions, boxes, counts, ids, and that every leaf satisfies the model.
+
+        Reads the whole index and changes nothing. Raises a CorruptionError if anything is wrong. `storage` is what
+        `storage.verify_store` just said of the same index, where it was asked already.
+        """
+        return verify_index(self._current, storage)
+
+    def compact(self, scrub: bool = False) -> None:
+        """Give free space back; with `scrub` nothing of what was deleted is left in the files."""
+        self._writer.compact(scrub=scrub)
+        self._refresh()
+
+    def close(self) -> None:
+        """Give everything back; releases of this handle cannot be used any more. Closing twice is harmless."""
+        self._view = None
+        for view in list(self._views):
+            view.close()
+        if self._store is not None:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def _current(self) -> View:
+        if self._view is None:
+            raise UsageError(f"{self._path}: this index is closed. Open it again.")
+        return self._view
+
+    @property
+    def _writer(self) -> DiskStore:
+        self._current  # noqa: B018 -- raises where the index is closed
+        if self._store is None:
+            raise UsageError(f'{self._path} is open for reading; Index.open(path, mode="w") opens it for writing.')
+        return self._store
+
+    def _segments(self, aim: int, *, with_regions: bool, with_depths: bool) -> IndexSegments:
+        """Segments of this version; releases that need the same ones get the same object, and so share a pass."""
+        key = (self.version, aim, with_regions, with_depths)
+        segments = self._given.get(key)
+        if segments is None:
+            segments = IndexSegments(self._current, aim, with_regions=with_regions, with_depths=with_depths)
+            self._given[key] = segments
+        return segments
+
+    def _refresh(self) -> None:
+        """See what was committed. Releases keep the version that they came from."""
+        self._view = View(self._writer.snapshot(), self._path, self._resources.memory_bytes)
+        self._views.add(self._view)
+
+
+def check_model(model: Model | None, schema: Schema) -> None:
+    """Only what leaves are made to satisfy may be promised."""
+    if model is not None:
+        raise UsageError("Privacy models other than k-anonymity are not available yet; leave `model` out and use k.")
+    if schema.identity is not None:
+        raise UsageError(
+            f"The identity column {schema.identity!r} asks for k people per group, which is not available yet. Leave "
+            "it out only if every person has one row; otherwise keep one row per person."
+        )
+
+
+def _resources(path: str | PathLike[str], memory: str | int, threads: int | None) -> Resources:
+    return Resources(memory_bytes(memory), checked_threads(threads) or os.cpu_count() or 1, fspath(path))

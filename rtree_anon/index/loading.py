@@ -1,0 +1,164 @@
+"""A load from beginning to end: prepare the source, bulk load into a fresh file, describe it, commit.
+
+The fresh file takes the old one's place in the commit, all at once (P2). Whatever goes wrong before leaves the index as
+it was: an unreadable row, a full disk, an interrupt, a killed process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.index.bucket import Cutter
+from rtree_anon.index.bulkload import BulkLoad, LoadReport
+from rtree_anon.index.carried import read_columns, write_dictionaries
+from rtree_anon.index.existing import ExistingRows
+from rtree_anon.index.keys import require_unique_keys
+from rtree_anon.index.progress import OnProgress
+from rtree_anon.index.rowlayout import RowLayout, layout_of
+from rtree_anon.index.view import View
+from rtree_anon.io.coded_batch import CodedBatch
+from rtree_anon.io.loading import PreparedLoad, prepare_load
+from rtree_anon.io.stored_columns import ID_RANGE
+from rtree_anon.space import Space, missing_code
+from rtree_anon.storage.protocol import PageStore
+
+_DICTIONARY_SHARE = 0.25  # of the memory, where columns are carried that may need dictionaries
+_SAMPLE_SHARE = 0.06
+_BATCH_SHARE = 0.06  # for all batches that are on their way
+_BATCH_ROWS = (2048, 1 << 17)
+_CODE_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a load may use."""
+
+    memory_bytes: int
+    threads: int
+    directory: str  # for what does not fit into memory
+
+
+def load_source(
+    store: PageStore, view: View, source: Any, resources: Resources, on_progress: OnProgress
+) -> tuple[int, LoadReport]:
+    """Load a source into the index of which `view` is the newest version; the number of new rows, and a report."""
+    on_progress("preparing", 0, None)
+    catalog = view.catalog
+    dictionary_bytes = int(resources.memory_bytes * _DICTIONARY_SHARE)
+    row_bytes = _CODE_BYTES * len(catalog.schema.quasi_names) + 2 * _CODE_BYTES
+    prepared = prepare_load(
+        source,
+        catalog.schema,
+        read_columns(view.pages, catalog, dictionary_bytes) if catalog.n_rows else None,
+        directory=resources.directory,
+        dictionary_bytes=dictionary_bytes,
+        sample_rows=int(resources.memory_bytes * _SAMPLE_SHARE / row_bytes),
+        seed=catalog.seed,
+    )
+    with prepared:
+        if prepared.stored.dictionaries:
+            resources = replace(resources, memory_bytes=resources.memory_bytes - dictionary_bytes)
+        return _Load(store, view, prepared, resources).run(on_progress)
+
+
+class _Load:
+    """Old and new rows as one bulk load."""
+
+    def __init__(self, store: PageStore, view: View, prepared: PreparedLoad, resources: Resources) -> None:
+        self._store, self._view, self._prepared, self._resources = store, view, prepared, resources
+        self._existing = ExistingRows(view, prepared.coder) if view.catalog.n_rows else None
+        self._n_columns = len(prepared.ranges(with_ids=True))
+
+    def run(self, on_progress: OnProgress) -> tuple[int, LoadReport]:
+        """Do it; the number of new rows, and a report."""
+        store, catalog, prepared = self._store, self._view.catalog, self._prepared
+        n_expected = prepared.n_rows + catalog.n_rows
+        store.rebuild()
+        try:
+            bulk = self._bulk_load(on_progress)
+            sample = self._sample(bulk.sample_rows_for(n_expected))
+            tree = bulk.run(sample, self._batches(), n_expected, catalog.next_id)
+            n_rows = bulk.report.n_rows
+            n_new = n_rows - catalog.n_rows
+            require_unique_keys(store, tree, self._space, prepared.stored, n_rows, prepared.name)
+            loaded = replace(
+                catalog,
+                schema=prepared.schema,
+                n_rows=n_rows,
+                next_id=ID_RANGE[1] + 1 if prepared.key_is_id else catalog.next_id + n_new,
+                carried=prepared.stored.description,
+                parts=write_dictionaries(store, prepared.stored),
+            )
+            on_progress("committing", n_rows, n_rows)
+            store.commit(loaded.write(store, tree))
+        except BaseException:
+            store.abort()
+            raise
+        return n_new, bulk.report
+
+    @property
+    def _space(self) -> Space:
+        """The space of old and new rows."""
+        space = self._prepared.space
+        if self._existing is None:
+            return space
+        pairs = zip(space.axes, self._view.space.axes, strict=True)
+        return Space(tuple(replace(new, has_missing=new.has_missing or old.has_missing) for new, old in pairs))
+
+    @property
+    def _layout(self) -> RowLayout:
+        """Rows have ids before they are cut where they come with them, or where others have theirs already."""
+        prepared = self._prepared
+        ranges = prepared.ranges(with_ids=self._existing is not None)
+        if self._existing is not None and not prepared.key_is_id:
+            ranges[-1] = (0, self._view.catalog.next_id + prepared.n_rows)
+        return layout_of(ranges)
+
+    def _bulk_load(self, on_progress: OnProgress) -> BulkLoad:
+        catalog = self._view.catalog
+        cutter = Cutter(
+            self._space,
+            self._layout,
+            self._n_columns,
+            catalog.k,
+            catalog.quality,
+            self._store.page_bytes,
+            catalog.seed,
+        )
+        return BulkLoad(
+            self._store,
+            cutter,
+            memory_bytes=self._resources.memory_bytes,
+            threads=self._resources.threads,
+            directory=self._resources.directory,
+            on_progress=on_progress,
+        )
+
+    def _sample(self, n_rows: int) -> NDArray[Any]:
+        """Rows of both in proportion."""
+        if self._existing is None:
+            return self._prepared.sample(n_rows)
+        n_old = self._existing.n_rows
+        share = n_old / (n_old + self._prepared.n_rows)
+        old = self._existing.sample(round(n_rows * share), self._view.catalog.seed)
+        new = self._prepared.sample(n_rows - round(n_rows * share))
+        is_missing = new == missing_code(new.dtype)
+        return np.concatenate((old, np.where(is_missing, missing_code(np.int64), new.astype(np.int64))))
+
+    def _batches(self) -> Iterator[CodedBatch]:
+        n_rows = self._batch_rows()
+        if self._existing is None:
+            return self._prepared.batches(n_rows)
+        first_id = None if self._prepared.key_is_id else self._view.catalog.next_id
+        return itertools.chain(self._existing.batches(n_rows), self._prepared.batches(n_rows, first_id=first_id))
+
+    def _batch_rows(self) -> int:
+        """Rows of a batch: each thread has one, and two more wait; as Arrow columns, as codes, and in between."""
+        on_the_way = 4 * _CODE_BYTES * self._n_columns * (self._resources.threads + 2)
+        return int(np.clip(self._resources.memory_bytes * _BATCH_SHARE / on_the_way, *_BATCH_ROWS))
