@@ -184,6 +184,7 @@ def measure_journal(directory: Path, n_repeat: int) -> dict[str, object]:
         "group": GROUP,
         "ratios": ratios,
         "seconds": [{who: sum(one[who]) for who in one} for one in rounds],
+        "median_microseconds": [{who: 1e6 * statistics.median(one[who]) for who in one} for one in rounds],
     }
 
 

@@ -1,7 +1,7 @@
 """Byte maps of the journal, and finding out how much of one can be believed.
 
     0        4096
-    ├ header ┼ frame ┼ frame ┼ … ┼ seal
+    ├ header ┼ frame ┼ frame ┼ … ┼ seal ┼ zeros
     frame:  ├ checksum 8 ┼ magic 4 ┼ records 4 ┼ first seq 8 ┼ body bytes 4 ┼ 0 4 ┼ (length 4, bytes)* ┼ zeros to 8 ┤
 A frame is what one sync made durable: one checksum, all of it or nothing. The next frame is written only after the one
 before was synced, and replaces the seal: a frame without records, written (not synced) behind each synced frame.
@@ -69,6 +69,7 @@ class Scan:
     frames: tuple[Frame, ...]
     end: int  # where the next frame belongs
     n_torn_bytes: int  # bytes behind the end that are no frame: the rest of a write that was never acknowledged
+    n_file_bytes: int  # its length, zeros in reserve included
 
     @property
     def next_seq(self) -> int:
@@ -129,10 +130,8 @@ def scan_journal(file: File, header: JournalHeader) -> Scan:
             frames.append(frame)
             at, next_seq = frame.end, next_seq + frame.n_records
         seal = frame is not None and frame.n_records == 0 and frame.first_seq == next_seq
-        n_behind = max(n_file_bytes - at, 0)
-        if not seal and n_behind:
-            _require_nothing_valid_behind(file, header, at, n_file_bytes)
-    return Scan(header, tuple(frames), at, 0 if seal else n_behind)
+        n_torn_bytes = 0 if seal else _require_nothing_valid_behind(file, header, at, n_file_bytes)
+    return Scan(header, tuple(frames), at, n_torn_bytes, n_file_bytes)
 
 
 def read_records(file: File, header: JournalHeader, frame: Frame) -> Iterator[tuple[int, bytes]]:
@@ -185,12 +184,12 @@ def _whole_frame(file: File, header: JournalHeader, frame: Frame) -> memoryview 
     return whole if n_read == len(whole) and found == checksum(whole[8:], header.salt) else None
 
 
-def _require_nothing_valid_behind(file: File, header: JournalHeader, bad_at: int, n_file_bytes: int) -> None:
+def _require_nothing_valid_behind(file: File, header: JournalHeader, bad_at: int, n_file_bytes: int) -> int:
+    """CorruptionError if there is; otherwise how many bytes are there up to the last one that is not zero."""
     # One frame is at most this long, so a valid frame behind a single bad one begins within the window.
-    n_window = min(n_file_bytes - bad_at, 2 * MAX_BODY_BYTES) // _ALIGNMENT * _ALIGNMENT
-    window = bytearray(n_window)
+    window = bytearray(max(min(n_file_bytes - bad_at, 2 * MAX_BODY_BYTES), 0))
     read_available(file, memoryview(window), bad_at)
-    words = np.frombuffer(window, "<u4")
+    words = np.frombuffer(window, "<u4", len(window) // _ALIGNMENT * 2)
     # The magic is the third 32-bit word of a frame, and frames begin at multiples of eight bytes.
     for word in np.flatnonzero(words[2::2] == _FRAME_MAGIC).tolist():
         offset = bad_at + word * _ALIGNMENT
@@ -200,3 +199,4 @@ def _require_nothing_valid_behind(file: File, header: JournalHeader, bad_at: int
                 f"{file.path}: the journal is damaged at byte {bad_at}: a durable record is unreadable, but a later one"
                 f" (at byte {offset}) is not. Nothing was changed; restore the index from a copy."
             )
+    return len(window.rstrip(b"\0"))

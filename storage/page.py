@@ -48,16 +48,17 @@ def seal_run(
     O(bytes). The zeros keep rows that were deleted from a reused buffer out of the file.
     """
     capacity = run.shape[1] - PAGE_HEADER_BYTES
-    header = _headers(run)
+    header = np.empty(len(run), PAGE_HEADER)  # in one piece: the same few bytes of many pages share few cache lines
     header["magic"], header["kind"], header["level"] = PAGE_MAGIC, kind, level
     header["payload_bytes"], header["page_id"], header["commit_id"] = lengths, page_ids, commit_id
+    run[:, :PAGE_HEADER_BYTES] = header.view(np.uint8).reshape(-1, PAGE_HEADER_BYTES)
     if isinstance(lengths, int):
         run[:, PAGE_HEADER_BYTES + lengths :] = 0
     else:
         for row in np.flatnonzero(lengths < capacity).tolist():
             run[row, PAGE_HEADER_BYTES + int(lengths[row]) :] = 0
     checksums = _checksums(run)
-    header["checksum"] = checksums
+    run[:, :_BEHIND_CHECKSUM] = checksums.view(np.uint8).reshape(-1, _BEHIND_CHECKSUM)
     return checksums
 
 
@@ -111,7 +112,8 @@ def run_lengths(lengths: NDArray[np.uint32] | int | None, n_pages: int, capacity
 
 
 def _headers(run: Run) -> NDArray[Any]:
-    return run[:, :PAGE_HEADER_BYTES].view(PAGE_HEADER)[:, 0]
+    """A copy, in one piece, of all headers."""
+    return run[:, :PAGE_HEADER_BYTES].copy().view(PAGE_HEADER)[:, 0]
 
 
 def _checksums(run: Run) -> Ids:

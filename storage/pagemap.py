@@ -63,9 +63,9 @@ class PageMap:
         if len(page_ids) and int(page_ids.max()) >= len(entries):
             raise _no_such_page(int(page_ids.max()), path)
         found: Entries = entries[page_ids]
-        missing = np.flatnonzero(found[:, 0] == NO_PAGE)
-        if len(missing):
-            raise _no_such_page(int(page_ids[missing[0]]), path)
+        is_missing = found[:, 0] == NO_PAGE
+        if is_missing.any():
+            raise _no_such_page(int(page_ids[is_missing][0]), path)
         return found
 
 

@@ -78,12 +78,18 @@ def pristine(n_pages: int = 70) -> Pristine:
             (n_payload,) = struct.unpack_from("<I", data, place(physical) + 12)
             entries += [struct.unpack_from("<Q", data, place(physical) + 32 + at)[0] for at in range(0, n_payload, 16)]
         levels.append(entries)
-    frames, at = [], 4096
-    while at + 32 <= len(journal):
-        frames.append(at)
-        at += 32 + struct.unpack_from("<I", journal, at + 24)[0]
+    frames = frames_of(journal)
     assert len(levels[-1]) == n_logical and len(frames) == 3
     return Pristine(data, journal, slot_at, levels[::-1], frames)
+
+
+def frames_of(journal: bytes | bytearray) -> list[int]:
+    """Where the frames of a whole journal begin; the last one is the seal, and behind it are zeros."""
+    frames = [4096]
+    while struct.unpack_from("<I", journal, frames[-1] + 12)[0]:
+        frames.append(frames[-1] + 32 + struct.unpack_from("<I", journal, frames[-1] + 24)[0])
+    assert not any(journal[frames[-1] + 32 :])
+    return frames
 
 
 def place(physical: int) -> int:

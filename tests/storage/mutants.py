@@ -96,7 +96,7 @@ MUTANTS = [
     Mutant("a frame is believed without its checksum", "frames", "_whole_frame",
            "n_read == len(whole) and found == checksum(whole[8:], header.salt)", "n_read == len(whole)", "tear: journal record"),
     Mutant("a damaged record in the middle quietly ends the journal", "frames", "scan_journal",
-           "_require_nothing_valid_behind(file, header, at, n_file_bytes)", "pass", "flips: journal"),
+           "_require_nothing_valid_behind(file, header, at, n_file_bytes)", "0", "flips: journal"),
     Mutant("no seal behind the last frame", "journal", "Journal._write_frame",
            "write_fully(file, seal, at + len(frame))", "pass", "flips: journal"),
     Mutant("an error of syncing ahead does not end the store", "store", "DiskStore.sync_ahead",

@@ -10,6 +10,7 @@ from rtree_anon.errors import CorruptionError, StorageError, UsageError
 from rtree_anon.storage import frames, journal
 from rtree_anon.storage.journal import Journal
 from tests.storage.disk import SimulatedDisk
+from tests.storage.hostile import frames_of
 
 STORE = bytes(range(16))
 
@@ -121,11 +122,28 @@ def test_a_torn_end_is_cut_and_the_rest_is_kept(disk):
     log.append([b"second" * 50])
     log.flush()
     log.close()
-    content = disk.content("d/journal")
-    for n_kept in range(len(content) - 33, len(content) - 300, -7):  # without the seal, which was not synced
-        image = disk.copy()
-        del image.content("d/journal")[n_kept:]
-        assert reopened(image) == [(1, b"first")]
+    seal_at = frames_of(disk.content("d/journal"))[-1]
+    for n_kept in range(seal_at - 1, seal_at - 300, -7):  # without the seal, which was not synced
+        for zeros in (0, 5, 100, 5000):
+            image = disk.copy()
+            image.content("d/journal")[n_kept:] = bytes(zeros)
+            assert reopened(image) == [(1, b"first")]
+
+
+def test_the_file_grows_by_a_reserve_and_not_with_every_record(disk):
+    """Small frames find zeros where they are written; a large one needs no reserve; all of them are found again."""
+    log = Journal.create(disk, "d", STORE, 1)
+    records = [bytes([number % 251]) * 100 for number in range(400)] + [bytes(30_000), b"x", bytes(30_000), b"y"]
+    lengths = []
+    for record in records:
+        log.append([record])
+        log.flush()
+        lengths.append(len(disk.content("d/journal")))
+    log.close()
+    n_small, n_used = len(set(lengths[:400])), 4096 + 400 * 136 + 2 * (30_000 + 40) + 2 * 40 + 32
+    assert 3 <= n_small <= 6
+    assert n_used <= lengths[-1] <= n_used + (16 << 10)
+    assert [record for _, record in reopened(disk)] == records
 
 
 def test_a_record_that_changes_between_two_readings_is_refused(disk):
@@ -172,7 +190,7 @@ def test_the_window_in_which_a_later_record_is_looked_for_is_bounded(disk, monke
     log.close()
     content = disk.content("d/journal")
     content[4096 + 3] ^= 1
-    del content[-32:]
+    del content[frames_of(content)[-1] :]
     content.extend(bytes(1 << 20))
     n_bytes = 0
     original = frames.read_available

@@ -33,7 +33,9 @@ def tear_every_byte(script: Script, is_target, act, *, thorough: bool) -> int:
         if operation != "write" or not is_target(path, *disk.last_write):
             return
         ways = [(names, rest) for names in ("kept", "lost") for rest in RESTS]
-        for cut in range(len(disk.last_write[1]) + 1):
+        n_bytes = len(disk.last_write[1])
+        n_used = n_bytes if thorough else len(disk.last_write[1].rstrip(b"\0"))  # zeros in reserve are like each other
+        for cut in (*range(n_used + 1), *range(n_used + 1, n_bytes + 1, 61)):
             for names, rest in ways if thorough else (ways[cut % len(ways)],):
                 image = disk.crash(torn_fates(disk.last_write, cut, names, RESTS[rest]))
                 n_images += 1
@@ -88,6 +90,19 @@ def tear_journal_record(thorough: bool) -> int:
     )
 
 
+def tear_record_behind_the_reserve(thorough: bool) -> int:
+    script = prepared()
+    log = script.store._journal
+    while log._n_file_bytes - log._end > 600:
+        script.append(1)
+    return tear_every_byte(
+        script,
+        lambda path, offset, data: path.endswith("/journal") and len(data) > 16 << 10,
+        lambda: [script.append(1) for _ in range(8)],
+        thorough=thorough,
+    )
+
+
 def tear_manifest(thorough: bool) -> int:
     script = prepared()
     return tear_every_byte(
@@ -102,6 +117,7 @@ TARGETS = {
     "commit record": tear_commit_record,
     "journal header": tear_new_journal,
     "journal record": tear_journal_record,
+    "journal record behind the reserve": tear_record_behind_the_reserve,
     "manifest": tear_manifest,
 }
 

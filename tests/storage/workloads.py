@@ -203,6 +203,9 @@ def journal_workload(script: Script) -> None:
         script.append(1 + step % 3)
         script.append(2, durable=False)
         script.append(1)
+        if step == 3:
+            for _ in range(9):  # beyond the reserve of zeros in the file
+                script.append(10)
         script.rewrite(1)
         script.commit(apply=step % 2 == 0)
         script.append(1)
