@@ -3,25 +3,29 @@ code.
 
 `deep_counts.json` names the code (a digest of the store's syntax, without comments) that the counts are for; when the
 code has changed, counting begins anew and the old sum is kept under ``earlier``. `STORAGE_DEEP_SECONDS` bounds one run
-of each test.
+of each test, `STORAGE_DEEP_COUNTS` names another file. Any number of runs may go on side by side, of one test too: a
+seed is taken before it is used, and counted only when it was done.
 """
 
 from __future__ import annotations
 
 import ast
 import fcntl
+import functools
 import hashlib
 import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import rtree_anon.storage
 
 COUNTS = Path(os.environ.get("STORAGE_DEEP_COUNTS", Path(__file__).with_name("deep_counts.json")))
 
 
+@functools.cache
 def code_digest() -> str:
     """Of all modules of the store, without comments and docstrings."""
     digest = hashlib.sha256()
@@ -45,31 +49,36 @@ def accumulate(what: str, wanted: int, step: Callable[[int], int]) -> tuple[int,
     far).
     """
     deadline = time.monotonic() + float(os.environ.get("STORAGE_DEEP_SECONDS", "1e9"))
-    n_now, total = 0, _entry(what)["count"]
+    n_now, total = 0, _entry(_load(), what)["count"]
     while total < wanted and (time.monotonic() < deadline or n_now == 0):
-        entry = _entry(what)
-        n_step = step(entry["next_seed"])
+        seed = _change(what, wanted=wanted, next_seed=1)["next_seed"] - 1
+        n_step = step(seed)
         n_now += n_step
-        total = entry["count"] + n_step
-        _save(what, {**entry, "count": total, "next_seed": entry["next_seed"] + 1, "wanted": wanted})
+        total = _change(what, count=n_step)["count"]
     return n_now, total
 
 
-def _entry(what: str) -> dict[str, object]:
-    entry = _load().get(what, {"count": 0, "next_seed": 1000, "earlier": 0, "code": code_digest()})
+def _entry(counts: dict[str, dict[str, Any]], what: str) -> dict[str, Any]:
+    entry = counts.get(what, {"count": 0, "next_seed": 1000, "earlier": 0, "code": code_digest()})
     if entry["code"] != code_digest():
         entry = {**entry, "earlier": entry["earlier"] + entry["count"], "count": 0, "code": code_digest()}
     return entry
 
 
-def _load() -> dict[str, dict[str, object]]:
+def _load() -> dict[str, dict[str, Any]]:
     return json.loads(COUNTS.read_text()) if COUNTS.exists() else {}
 
 
-def _save(what: str, entry: dict[str, object]) -> None:
+def _change(what: str, *, wanted: int | None = None, next_seed: int = 0, count: int = 0) -> dict[str, Any]:
+    """Add to an entry of the file; the entry as it is then."""
     with COUNTS.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several deep runs may go on side by side
-        counts = {**_load(), what: entry}
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        counts = _load()
+        entry = _entry(counts, what)
+        entry = {**entry, "count": entry["count"] + count, "next_seed": entry["next_seed"] + next_seed}
+        if wanted is not None:
+            entry["wanted"] = wanted
         fresh = COUNTS.with_suffix(".new")
-        fresh.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n")
+        fresh.write_text(json.dumps({**counts, what: entry}, indent=1, sort_keys=True) + "\n")
         fresh.rename(COUNTS)
+    return entry

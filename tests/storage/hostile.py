@@ -22,6 +22,7 @@ from tests.storage.disk import Directory, Node, SimulatedDisk
 from tests.storage.workloads import ViolationError
 
 PAGE = 512
+NOWHERE = (1 << 64) - 1
 FIRST_PAGE = 16384
 MAX_READS = 20_000  # of the simulated disk: more than any honest file of this size needs
 MAX_MEMORY_BYTES = 64 << 20
@@ -96,17 +97,22 @@ def place(physical: int) -> int:
     return FIRST_PAGE + physical * PAGE
 
 
-def repair(honest: Pristine, data: bytearray, journal: bytearray) -> None:
-    """Make every checksum right again, from the pages up to the slot, and in the journal."""
-    children: dict[tuple[int, int], int] = {}
+def repair(honest: Pristine, data: bytearray, journal: bytearray, touched: set[int] | None = None) -> None:
+    """Make every checksum right again, from the pages up to the slot, and in the journal.
+
+    `touched` are the physical pages that were changed, so that the others, which are right, can be left alone.
+    """
+    is_touched = (lambda physical: True) if touched is None else touched.__contains__
     for level in range(len(honest.levels) - 1):
+        changed: set[int] = set()
         for number, physical in enumerate(honest.levels[level]):
-            if physical != (1 << 64) - 1:
-                children[(level, number)] = physical
-    for (level, number), physical in sorted(children.items()):
-        digest = _seal_page(data, physical)
-        parent = honest.levels[level + 1][number // 30]
-        struct.pack_into("<Q", data, place(parent) + 32 + 16 * (number % 30) + 8, digest)
+            parent = honest.levels[level + 1][number // 30]
+            if physical != NOWHERE and (is_touched(physical) or is_touched(parent)):
+                digest = _seal_page(data, physical)
+                struct.pack_into("<Q", data, place(parent) + 32 + 16 * (number % 30) + 8, digest)
+                changed.add(parent)
+        if touched is not None:
+            touched |= changed
     struct.pack_into("<Q", data, honest.slot_at + 48, _seal_page(data, honest.levels[-1][0]))
     for block in (0, honest.slot_at):
         struct.pack_into("<Q", data, block, xxhash.xxh3_64_intdigest(bytes(data[block + 8 : block + 4096])))
@@ -124,11 +130,12 @@ def _seal_page(data: bytearray, physical: int) -> int:
     return digest
 
 
-def mutate(honest: Pristine, seed: int) -> SimulatedDisk:
+def mutate(honest: Pristine, seed: int, *, quickly: bool = True) -> SimulatedDisk:
     """A disk with one to three fields changed and the checksums repaired (mostly)."""
     rng = random.Random(seed)
     data, journal = bytearray(honest.data), bytearray(honest.journal)
     n_pages = (len(data) - FIRST_PAGE) // PAGE
+    touched: set[int] = set()
     for _ in range(rng.choice((1, 1, 2, 3))):
         kind = rng.choice(("slot", "slot", "entry", "entry", "page", "header", "journal", "frame", "metadata", "bytes"))
         if kind == "slot":
@@ -138,9 +145,12 @@ def mutate(honest: Pristine, seed: int) -> SimulatedDisk:
         elif kind == "entry":
             level = rng.choice((1, 1, 2))
             physical = rng.choice(honest.levels[level])
+            touched.add(physical)
             _poke(data, place(physical), (32 + 16 * rng.randrange(30), "Q"), rng, n_pages)
         elif kind == "page":
-            _poke(data, place(rng.randrange(n_pages)), rng.choice(PAGE_FIELDS), rng, n_pages)
+            physical = rng.randrange(n_pages)
+            touched.add(physical)
+            _poke(data, place(physical), rng.choice(PAGE_FIELDS), rng, n_pages)
         elif kind == "journal":
             _poke(journal, 0, rng.choice(JOURNAL_FIELDS), rng, n_pages)
         elif kind == "frame":
@@ -151,10 +161,11 @@ def mutate(honest: Pristine, seed: int) -> SimulatedDisk:
                     (0x80, 0xC0, 0xC7, 0xD9, 0xDD, 0xDF, 0xFF, rng.randrange(256))
                 )
         else:
-            at = rng.randrange(len(data))
+            at = rng.randrange(len(data) - 3)
             data[at : at + 4] = rng.randbytes(4)
+            touched |= {(end - FIRST_PAGE) // PAGE for end in (at, at + 3)}
     if rng.random() < 0.95:
-        repair(honest, data, journal)
+        repair(honest, data, journal, touched if quickly else None)
     if rng.random() < 0.05:
         del data[rng.randrange(len(data)) :]
     if rng.random() < 0.05:

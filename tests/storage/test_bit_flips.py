@@ -33,14 +33,16 @@ def flip_pages(disk: SimulatedDisk, snapshot: Snapshot, bits_of_page) -> int:
     bits.
     """
     content, page_bytes = disk.content("index/data"), snapshot.page_bytes
+    out = np.empty((1, page_bytes), np.uint8)
     page_of = {int(entry[0]): page_id for page_id, entry in enumerate(snapshot.locate(snapshot.page_ids()))}
     n_flips = 0
     for physical, page_id in page_of.items():
+        ids = np.array([page_id], np.uint64)
         for bit in bits_of_page(physical):
             at, mask = PROLOGUE + physical * page_bytes + bit // 8, 1 << bit % 8
             content[at] ^= mask
             try:
-                snapshot.read(page_id)
+                snapshot.read_run(ids, out)
             except CorruptionError:
                 n_flips += 1
             else:

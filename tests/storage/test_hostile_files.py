@@ -48,6 +48,13 @@ def test_the_honest_file_is_accepted(honest):
     assert verify_store("index", fs=disk).ok
 
 
+def test_repairing_only_what_was_changed_is_repairing(honest):
+    for seed in range(400):
+        quick, slow = mutate(honest, seed), mutate(honest, seed, quickly=False)
+        for name in ("data", "journal"):
+            assert quick.content(f"index/{name}") == slow.content(f"index/{name}"), f"{name} of seed {seed}"
+
+
 def test_thousands_of_hostile_files(honest, tally):
     n_refused = fuzz(honest, range(N_QUICK))
     assert N_QUICK // 4 < n_refused < N_QUICK  # both kinds were met

@@ -34,8 +34,9 @@ def tear_every_byte(script: Script, is_target, act, *, thorough: bool) -> int:
             return
         ways = [(names, rest) for names in ("kept", "lost") for rest in RESTS]
         n_bytes = len(disk.last_write[1])
-        n_used = n_bytes if thorough else len(disk.last_write[1].rstrip(b"\0"))  # zeros in reserve are like each other
-        for cut in (*range(n_used + 1), *range(n_used + 1, n_bytes + 1, 61)):
+        n_used = len(disk.last_write[1].rstrip(b"\0"))
+        # Zeros in reserve are like each other.
+        for cut in (*range(n_used + 1), *range(n_used + 1, n_bytes + 1, 13 if thorough else 61)):
             for names, rest in ways if thorough else (ways[cut % len(ways)],):
                 image = disk.crash(torn_fates(disk.last_write, cut, names, RESTS[rest]))
                 n_images += 1
