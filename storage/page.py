@@ -26,8 +26,9 @@ _BEHIND_CHECKSUM: Final = 8
 
 
 def are_consecutive(numbers: Ids) -> bool:
-    """Whether each number is the one before it plus one; unsigned wrap-around is harmless."""
-    return len(numbers) == 1 or bool(np.logical_and.reduce(numbers[1:] - numbers[:-1] == 1))
+    """Whether each number is the one before it plus one, without wrap-around."""
+    is_rising = bool(np.logical_and.reduce(numbers[1:] - numbers[:-1] == 1))
+    return is_rising and int(numbers[0]) <= int(numbers[-1])
 
 
 def empty_run(n_pages: int, page_bytes: int) -> Run:

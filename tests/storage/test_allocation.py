@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from rtree_anon.errors import UsageError
 from rtree_anon.storage import MemoryStore, create_store
 from rtree_anon.storage import edit as edit_module
 from rtree_anon.storage.page import empty_run
@@ -44,6 +45,19 @@ def test_ids_are_given_out_as_the_twin_in_memory_does():
                         twin.commit()
                         known = twin.page_ids().tolist()
                 assert store.page_ids().tolist() == twin.page_ids().tolist()
+
+
+@pytest.mark.parametrize("numbers", [[5], [(1 << 64) - 1], [(1 << 64) - 1, 0], [1, 0], [0, 5], [3, 4, 5, 6]])
+def test_ids_that_were_not_allocated_are_refused_by_name(numbers):
+    with create_store("index", page_bytes=512, fs=SimulatedDisk()) as store:
+        store.allocate(3)
+        store.write_run(np.arange(3, dtype=np.uint64), empty_run(3, 512), 16)
+        store.free(np.array([0], np.uint64))
+        ids = np.array(numbers, np.uint64)
+        with pytest.raises(UsageError, match="was not allocated"):
+            store.write_run(ids, empty_run(len(ids), 512), 16)
+        with pytest.raises(UsageError, match="was not allocated"):
+            store.free(ids)
 
 
 def test_a_bulk_load_does_not_look_at_the_ids_again_for_every_run(monkeypatch):
