@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from rtree_anon.cli.options import (
     sensitive_option,
     step_progress,
 )
+from rtree_anon.cli.thresholds import THRESHOLDS, model_of, threshold_options
 from rtree_anon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ def _weights(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @sensitive_option()
 @keep_option()
 @click.option("--identity", help="The column that says whose row it is.")
-@click.option("--l", "distinct_l", type=click.IntRange(min=1), help="Distinct values of each sensitive column.")
+@threshold_options
+@click.option("--model", help="A privacy model: 'distinct_l=3 on disease & t=0.2 on income'.")
 @click.option(
     "--limit", "limits", multiple=True, callback=_limits, metavar="NAME=LEVEL", help="Highest level (or LOW..HIGH)."
 )
@@ -93,24 +96,26 @@ def _weights(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     help="Importance of a quasi-identifier in the certainty penalty; default 1.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the release: a .csv or .parquet file.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the lattice: a .svg or .png file.")
 @json_option()
 def command(file: Path, **options: Any) -> None:
     """Generalize whole columns by hierarchies, and show which generalizations are anonymous.
+
+    A generalization gives every quasi-identifier a level of its hierarchy: 0 leaves values as they are, the highest
+    replaces all of them by one. It is minimal if no level can be lowered. One of the minimal ones is released.
+    Thresholds such as --l and --t hold for every sensitive column; --model can name the columns.
 
     \b
     Example:
       rtree-anon lattice people.csv --hierarchies dir/ -k 10 --algorithm incognito -o people-k10.csv
       rtree-anon lattice people.csv -q age,zip,sex -k 5 --limit sex=0 --picture lattice.svg
     """
-    from rtree_anon.models import DistinctLDiversity
-
-    if options["distinct_l"] and not options["sensitive"]:
-        raise UsageError("--l needs the sensitive columns: name them with -s")
+    _require_targets(options["output"], options["picture"], force=options["force"])
     hierarchies = hierarchies_for(file, options["directory"], options["quasi"])
     shared: dict[str, Any] = {
         "k": options["k"],
-        "model": DistinctLDiversity(options["distinct_l"], options["sensitive"]) if options["distinct_l"] else None,
+        "model": model_of(options["model"], {name: options[name] for name in THRESHOLDS}, options["sensitive"]),
         "sensitive": options["sensitive"],
         "keep": options["keep"],
         "identity": options["identity"],
@@ -130,7 +135,7 @@ def command(file: Path, **options: Any) -> None:
         write_picture(draw(result, chosen), options["picture"])
     release = result.release(chosen) if chosen is not None else None
     facts = _facts(result, chosen, release, options["policy"])
-    _write(release, options["output"])
+    _write(release, options)
     _print(facts, as_json=options["as_json"])
     if chosen is None:
         sys.exit(1)
@@ -157,7 +162,7 @@ def _release_locally(file: Path, hierarchies: dict[str, Any], shared: dict[str, 
         raise UsageError("local recoding has no lattice to draw and suppresses no row")
     release = lattice.local_recoding(file, hierarchies, **shared)
     facts = {"algorithm": "local-recoding", "model": release.facts.model, "release": _release_facts(release)}
-    _write(release, options["output"])
+    _write(release, options)
     _print(facts, as_json=options["as_json"])
 
 
@@ -207,8 +212,15 @@ def _facts(result: Result, chosen: Any, release: LatticeRelease | None, policy: 
         ],
         "policy": policy,
         "chosen": list(chosen) if chosen is not None else None,
+        "chosen_examples": _examples(result, chosen) if chosen is not None else None,
         "release": _release_facts(release) if release is not None else None,
     }
+
+
+def _examples(result: Result, levels: Sequence[int]) -> dict[str, str]:
+    """For each quasi-identifier a value as it looks at its level: the one that stands for the most values."""
+    bounds = zip(result.names, result.search.hierarchies, levels, strict=True)
+    return {name: bound.labels[level][int(bound.leaves_below[level].argmax())] for name, bound, level in bounds}
 
 
 def _release_facts(release: LatticeRelease) -> dict[str, Any]:
@@ -223,9 +235,19 @@ def _release_facts(release: LatticeRelease) -> dict[str, Any]:
     }
 
 
-def _write(release: LatticeRelease | None, output: Path | None) -> None:
-    if release is not None and output is not None:
-        release.write(output)
+def _require_targets(output: Path | None, picture: Path | None, *, force: bool) -> None:
+    """Refuse files that cannot be written before any work is done for them."""
+    if output is not None and output.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"{output}: the name of a release must end in .parquet or .csv")
+    if output is not None and output.exists() and not force:
+        raise UsageError(f"{output} exists already; choose another path, or replace it with --force")
+    if picture is not None and picture.suffix not in (".svg", ".png"):
+        raise UsageError(f"a picture is written as .svg or .png, not as {picture.name!r}")
+
+
+def _write(release: LatticeRelease | None, options: dict[str, Any]) -> None:
+    if release is not None and options["output"] is not None:
+        release.write(options["output"], overwrite=options["force"])
 
 
 def _print(facts: dict[str, Any], *, as_json: bool) -> None:
@@ -233,6 +255,20 @@ def _print(facts: dict[str, Any], *, as_json: bool) -> None:
         print_json(facts)
     else:
         click.echo(_as_text(facts))
+
+
+def _minimal_table(facts: dict[str, Any]) -> list[str]:
+    """The levels of the first minimal generalizations, a line each under the names of the quasi-identifiers."""
+    headers = [*facts["quasi"], "suppressed", "groups"]
+    rows = [[*one["levels"], one["suppressed"], one["groups"]] for one in facts["first_minimal"]]
+    widths = [max(len(header), *(len(f"{row[i]:,}") for row in rows)) for i, header in enumerate(headers)]
+    lines = ["    " + "  ".join(header.rjust(width) for header, width in zip(headers, widths, strict=True))]
+    for row in rows:
+        mark = "*" if row[:-2] == facts["chosen"] else " "
+        lines.append(f"  {mark} " + "  ".join(f"{cell:>{width},}" for cell, width in zip(row, widths, strict=True)))
+    if facts["minimal"] > MAX_SHOWN:
+        lines.append(f"    … and {facts['minimal'] - MAX_SHOWN:,} more")
+    return lines
 
 
 def _as_text(facts: dict[str, Any]) -> str:
@@ -245,16 +281,13 @@ def _as_text(facts: dict[str, Any]) -> str:
             f"{facts['scans']:,} scans, {facts['rollups']:,} rollups, {facts['seconds']} s",
             f"satisfying          {facts['generalizations']:,}, of which minimal {facts['minimal']:,}",
         ]
-        for one in facts["first_minimal"]:
-            mark = "*" if one["levels"] == facts["chosen"] else " "
-            levels = ",".join(map(str, one["levels"]))
-            lines.append(f"  {mark} [{levels}]  {one['suppressed']:,} rows suppressed, {one['groups']:,} groups")
-        if facts["minimal"] > MAX_SHOWN:
-            lines.append(f"    … and {facts['minimal'] - MAX_SHOWN:,} more")
         if facts["chosen"] is None:
-            lines.append("No generalization satisfies this; allow more suppressed rows, or a smaller k.")
+            lines.append("No generalization satisfies this; allow more suppressed rows, a smaller k or a weaker model.")
         else:
-            lines.append(f"chosen              [{','.join(map(str, facts['chosen']))}] by policy {facts['policy']}")
+            lines += _minimal_table(facts)
+            lines.append(f"chosen (*)          by the policy {facts['policy']}; values then look like this:")
+            for name, example in facts["chosen_examples"].items():
+                lines.append(f"  {name + ' ':18}{example}")
     release = facts.get("release")
     if release is not None:
         lines += [

@@ -170,7 +170,7 @@ def prepare(
         raise UsageError(
             f"{condition.name} does not allow the lattice to be pruned when rows may be suppressed: a group that "
             "satisfies it can stop doing so when it is merged with rows that were suppressed before; set "
-            "max_suppressed=0, or check every generalization with lattice.exhaustive"
+            "max_suppressed=0, or check every generalization (lattice.exhaustive, --algorithm exhaustive)"
         )
     extras = {column: identity if column == IDENTITY else column for column in condition.columns}
     if extras.get(IDENTITY, "") is None:

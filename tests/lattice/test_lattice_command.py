@@ -96,6 +96,47 @@ def test_the_benchmark_runs_at_tiny_size() -> None:
     assert small["nodes_checked"] > 0 and small["heights"]["zipcode"] == 5
 
 
+def test_what_is_chosen_is_shown_by_example(people: Path) -> None:
+    done = run(people, "--hierarchies", people.parent / "trees", "-k", "2", "--max-suppressed", "1")
+    lines = done.stdout.splitlines()
+    assert "    Race  ZIP  suppressed  groups" in lines
+    assert "  *    1    0           1       2" in lines
+    assert [line.split() for line in lines[lines.index("    Race  ZIP  suppressed  groups") + 4 :][:2]] == [
+        ["Race", "person"],
+        ["ZIP", "94138"],
+    ]
+
+
+def test_files_that_cannot_be_written_are_refused_before_the_search(people: Path) -> None:
+    there = people.parent / "there.csv"
+    there.write_text("something else")
+    common = ("no such file", "-q", "Race,ZIP", "-k", "2")
+    for arguments, message in (
+        (("-o", there), "exists already; choose another path, or replace it with --force"),
+        (("-o", people.parent / "out.xlsx"), "must end in .parquet or .csv"),
+        (("--picture", "lattice.pdf"), "a picture is written as .svg or .png"),
+    ):
+        refused = run(*common, *arguments)
+        assert refused.returncode == 2 and message in refused.stderr
+    assert run(people, "-q", "Race,ZIP", "-k", "2", "-o", there, "--force").returncode == 0
+    assert there.read_text() != "something else"
+
+
+def test_thresholds_and_models(tmp_path: Path) -> None:
+    rows = [("a", "flu"), ("a", "cold"), ("b", "flu"), ("b", "flu"), ("c", "flu"), ("c", "cold")]
+    table = tmp_path / "t.csv"
+    pa.csv.write_csv(pa.table({"place": [p for p, _ in rows], "disease": [d for _, d in rows]}), table)
+    common = (table, "-q", "place", "-s", "disease", "-k", "2", "--json")
+    assert json.loads(run(*common).stdout)["minimal"] == 1
+    assert json.loads(run(*common).stdout)["chosen"] == [0]
+    for asked in (("-l", "2"), ("--alpha", "0.7"), ("--model", "distinct_l=2 on disease")):
+        assert json.loads(run(*common, *asked).stdout)["chosen"] == [1], asked
+    refused = run(*common, "--t", "0.2", "--max-suppressed", "2")
+    assert refused.returncode == 2 and "--algorithm exhaustive" in refused.stderr
+    found = json.loads(run(*common, "--t", "0.2", "--max-suppressed", "2", "--algorithm", "exhaustive").stdout)
+    assert found["chosen"] == [0] and found["release"]["suppressed"] == 2
+
+
 def test_weights_change_what_is_preferred(people: Path) -> None:
     common = (people, "--hierarchies", people.parent / "trees", "-k", "2", "--max-suppressed", "1", "--json")
     chosen = {
