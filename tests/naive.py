@@ -243,7 +243,7 @@ def hierarchical_scan(node: Node | int, sizes: Sequence[int], k1: int) -> list[l
     return [leaves_of(node)] if n_rows(node) >= k1 else []
 
 
-def blocks_of(order: Sequence[int], sizes: Sequence[int], rows_per_block: Fraction) -> list[list[int]]:
+def blocks_of(order: Sequence[int], sizes: Sequence[int], rows_per_block: float) -> list[list[int]]:
     """Runs of the order with at least so many rows; what is left over joins the last run."""
     blocks: list[list[int]] = []
     block: list[int] = []

@@ -124,10 +124,13 @@ class LinearCoder:
 
     def decode(self, codes: Codes) -> pa.Array:
         mask = codes == missing_code(codes.dtype)
-        wrapped = np.array(self.base & (2**64 - 1), np.uint64).view(np.int64)
-        units = codes.astype(np.int64) + wrapped
-        units[mask] = 0
-        return from_units(units, mask if mask.any() else None, self.data_type, self.decimals)
+        units = codes
+        if self.base != 0:
+            wrapped = np.array(self.base & (2**64 - 1), np.uint64).view(np.int64)
+            units = codes.astype(np.int64) + wrapped
+        if not mask.any():
+            return from_units(units, None, self.data_type, self.decimals)
+        return from_units(np.where(mask, 0, units), mask, self.data_type, self.decimals)
 
     def _check(self, units: Codes, mask: NDArray[np.bool_] | None) -> None:
         """Every unit has a code in this attribute's bits, and lies in the domain where that must not grow."""

@@ -71,7 +71,7 @@ def to_units(array: pa.Array, decimals: int | None) -> tuple[IntArray, NDArray[n
 
 
 def from_units(
-    units: NDArray[np.int64], mask: NDArray[np.bool_] | None, data_type: pa.DataType, decimals: int | None
+    units: IntArray, mask: NDArray[np.bool_] | None, data_type: pa.DataType, decimals: int | None
 ) -> pa.Array:
     """The inverse of `to_units`, with the masked values missing."""
     if pa.types.is_floating(data_type):
@@ -81,8 +81,8 @@ def from_units(
     if pa.types.is_boolean(data_type):
         return pa.array(units != 0, mask=mask)
     if pa.types.is_date64(data_type):
-        units = units * MS_PER_DAY
-    stored = pa.array(units.astype(integer_dtype(data_type)), mask=mask)
+        units = units.astype(np.int64) * MS_PER_DAY
+    stored = pa.array(units.astype(integer_dtype(data_type), copy=False), mask=mask)
     return stored if stored.type == data_type else stored.view(data_type)
 
 
@@ -197,9 +197,8 @@ def _scaled_type(data_type: pa.DataType, decimals: int) -> pa.DataType:
     return pa.decimal256(76, decimals) if data_type.bit_width == 256 else pa.decimal128(38, decimals)
 
 
-def _decimal_array(
-    units: NDArray[np.int64], mask: NDArray[np.bool_] | None, data_type: pa.DataType, decimals: int
-) -> pa.Array:
+def _decimal_array(units: IntArray, mask: NDArray[np.bool_] | None, data_type: pa.DataType, decimals: int) -> pa.Array:
+    units = units.astype(np.int64, copy=False)
     words = np.stack([units, units >> 63], axis=1)
     validity = pa.array(np.ones(len(units), bool), mask=mask).buffers()[0]
     exact = pa.Array.from_buffers(pa.decimal128(38, decimals), len(units), [validity, pa.py_buffer(words)])

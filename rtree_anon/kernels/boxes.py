@@ -42,18 +42,21 @@ def unions_of_boxes(order, ends, lo, hi, mask, union_lo, union_hi, union_mask):
     """The union of the boxes order[ends[g-1]:ends[g]], for every g."""
     begin = 0
     for g in range(ends.shape[0]):
-        first = order[begin]
-        union_lo[g] = lo[first]
-        union_hi[g] = hi[first]
-        union_mask[g] = mask[first]
-        for at in range(begin + 1, ends[g]):
-            box = order[at]
-            for a in range(lo.shape[1]):
-                union_lo[g, a] = min(union_lo[g, a], lo[box, a])
-                union_hi[g, a] = max(union_hi[g, a], hi[box, a])
-            for a in range(mask.shape[1]):
-                union_mask[g, a] |= mask[box, a]
-        begin = ends[g]
+        end = ends[g]
+        for a in range(lo.shape[1]):
+            lowest = lo[order[begin], a]
+            highest = hi[order[begin], a]
+            for at in range(begin + 1, end):
+                lowest = min(lowest, lo[order[at], a])
+                highest = max(highest, hi[order[at], a])
+            union_lo[g, a] = lowest
+            union_hi[g, a] = highest
+        for a in range(mask.shape[1]):
+            union = mask[order[begin], a]
+            for at in range(begin + 1, end):
+                union |= mask[order[at], a]
+            union_mask[g, a] = union
+        begin = end
 
 
 @kernel

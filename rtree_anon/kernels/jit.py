@@ -28,6 +28,7 @@ import numba
 from numba.core import event
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 def kernel(function: _Function) -> _Function:
@@ -38,18 +39,26 @@ def kernel(function: _Function) -> _Function:
     """
     compile_: Any = numba.njit  # numba says that a compiled function has another type than the function
     configuration: Any = numba.config
-    options = {"nogil": True, "error_model": "numpy"}
     directory = _cache_directory(Path(function.__code__.co_filename).stem)
     if directory is None:
-        return compile_(**options)(function)  # type: ignore[no-any-return]
+        return compile_(**_OPTIONS)(function)  # type: ignore[no-any-return]
     # The cache's place is read from numba's global configuration when the decorator runs. It is set for that moment
     # only: a user's own numba functions keep their own settings.
     before = configuration.CACHE_DIR
     configuration.CACHE_DIR = str(directory)
     try:
-        return compile_(cache=True, **options)(function)  # type: ignore[no-any-return]
+        return compile_(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
     finally:
         configuration.CACHE_DIR = before
+
+
+def inlined(function: _Function) -> _Function:
+    """Compile a function as a part of every kernel that calls it.
+
+    For what is called in an innermost loop: to hand over a dozen arrays can cost more than the work itself.
+    """
+    compile_: Any = numba.njit
+    return compile_(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def _sources_of(module: str, found: dict[str, bytes]) -> dict[str, bytes]:

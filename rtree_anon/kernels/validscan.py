@@ -19,7 +19,8 @@ import numpy as np
 from rtree_anon.kernels.constraint import add_row, clear_tally, run_holds, tally_holds
 from rtree_anon.kernels.gauge import box_width
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.leafscan import WINDOW, lanes_of_boxes, measure_unions, merge_blocks, read_ends
+from rtree_anon.kernels.leafscan import WINDOW, read_ends
+from rtree_anon.kernels.unions import lanes_of_boxes, measure_unions, merge_blocks
 
 _LONGEST = 8  # windows without a valid group are given up at so many times the rows of a typical group
 

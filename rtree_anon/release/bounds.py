@@ -19,7 +19,7 @@ from rtree_anon.kernels import gauge as g
 from rtree_anon.release.columns import ALL, NONE, SOME
 from rtree_anon.space import Kind
 from rtree_anon.tree.build import Boxes, Grouping, LeafTree
-from rtree_anon.tree.grid import Grid
+from rtree_anon.tree.grid import Codes, Grid
 
 MISSING_BIT = np.uint64(1 << 63)
 
@@ -33,8 +33,8 @@ class Bounds:
     None where the axis has no missing values at all.
     """
 
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
+    first: Codes
+    last: Codes
     missing: NDArray[np.uint8] | None = None
     mask: NDArray[np.uint64] | None = None
 
@@ -67,7 +67,10 @@ def tight_bounds(
         if axis.has_missing:
             missing = np.where(hi == g.MISSING, ALL, np.where(lo == g.MISSING, SOME, NONE)).astype(np.uint8)
             lo = _lowest_present(tree.rows[:, column], in_order, sizes, lo, hi)
-        found.append(Bounds(grid.codes_of(number, lo), grid.codes_of(number, hi), missing))
+        if grid.ranks[number] is None and grid.missing == g.MISSING:  # kernel codes are the codes of the space
+            found.append(Bounds(lo, hi, missing))
+        else:
+            found.append(Bounds(grid.codes_of(number, lo), grid.codes_of(number, hi), missing))
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ paper) and which queries it may match. Where the attribute has missing values an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -86,12 +87,14 @@ class GroupColumn(ABC):
 
 @dataclass(frozen=True, eq=False)
 class IntervalColumn(GroupColumn):
-    """Closed intervals in the attribute's own type."""
+    """Closed intervals in the attribute's own type.
+
+    `measured` gives their shares of the domain and the numbers of values in them; it is asked only when they are used.
+    """
 
     lo: pa.Array
     hi: pa.Array
-    share: Floats  # of the domain
-    steps: Floats  # number of values in the interval
+    measured: Callable[[], tuple[Floats, Floats]]
 
     def values(self, style: str) -> dict[str, pa.Array]:
         lo, hi = self._blank_where_all_missing(self.lo), self._blank_where_all_missing(self.hi)
@@ -99,16 +102,20 @@ class IntervalColumn(GroupColumn):
             return {f"{self.name}_lo": lo, f"{self.name}_hi": hi}
         return {self.name: interval_text(lo, hi)}
 
+    @cached_property
+    def _shares_and_steps(self) -> tuple[Floats, Floats]:
+        return self.measured()
+
     @property
     def _present_penalty(self) -> Floats:
-        return self.share
+        return self._shares_and_steps[0]
 
     @property
     def _present_cells(self) -> Floats:
-        return self.steps
+        return self._shares_and_steps[1]
 
     def match(self, wanted: Any) -> tuple[Flags, Floats]:
-        hits, share = matched_intervals(self.name, self.lo, self.hi, self.steps, wanted)
+        hits, share = matched_intervals(self.name, self.lo, self.hi, self._present_cells, wanted)
         hits &= self._has_values(len(hits))
         return hits, np.where(hits, share, 0.0)
 

@@ -26,7 +26,7 @@ from rtree_anon.release.verifying import verify_groups, verify_model
 from rtree_anon.schema import Boolean
 from rtree_anon.space import Axis, Kind
 from rtree_anon.tree.build import LeafTree
-from rtree_anon.tree.grid import axis_positions
+from rtree_anon.tree.grid import Codes, axis_positions
 
 
 def release_tree(
@@ -119,28 +119,32 @@ def _column(
         return _category_range(coder, state, first, last)
     if isinstance(coder, LinearCoder) and isinstance(coder.attribute, Boolean):
         return _boolean_set(coder, state, first, last)
-    width = (last - first).view(np.uint64).astype(np.float64)  # exact, where the difference needs 64 bits
-    steps = width
-    ranks = grid.ranks[axis_number]
-    if axis.kind == Kind.FLOAT and ranks is not None:
-        n_values = np.searchsorted(ranks, last, "right") - np.searchsorted(ranks, first)
-        steps = n_values.astype(np.float64) - 1
-    if state is not None:
-        steps = np.where(state == ALL, 0.0, steps)
     return IntervalColumn(
-        axis.name, state, coder.decode(first), coder.decode(last), _shares(axis, first, last, width), steps + 1.0
+        axis.name,
+        state,
+        coder.decode(first),
+        coder.decode(last),
+        lambda: _shares_and_steps(axis, grid.ranks[axis_number], state, first, last),
     )
 
 
-def _shares(
-    axis: Axis, first: NDArray[np.int64], last: NDArray[np.int64], width: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The share of the domain that lies between two codes; 0 where the domain is a single value."""
+def _shares_and_steps(
+    axis: Axis, ranks: NDArray[np.int64] | None, state: NDArray[np.uint8] | None, first: Codes, last: Codes
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The shares of the domain that lie between two codes (0 where it is a single value), and the numbers of values."""
+    first, last = first.astype(np.int64), last.astype(np.int64)
+    width = (last - first).view(np.uint64).astype(np.float64)  # exact, where the difference needs 64 bits
+    steps = width + 1.0
+    if axis.kind == Kind.FLOAT and ranks is not None:
+        n_values = np.searchsorted(ranks, last, "right") - np.searchsorted(ranks, first)
+        steps = n_values.astype(np.float64)
+    if state is not None:
+        steps = np.where(state == ALL, 1.0, steps)
     if axis.lo >= axis.hi:
-        return np.zeros(len(first))
+        return np.zeros(len(first)), steps
     if axis.kind == Kind.FLOAT:
-        return axis_positions(axis, last) - axis_positions(axis, first)
-    return np.where(first == last, 0.0, width / float(axis.hi - axis.lo))
+        return axis_positions(axis, last) - axis_positions(axis, first), steps
+    return np.where(first == last, 0.0, width / float(axis.hi - axis.lo)), steps
 
 
 def _mask_set(coder: Coder, has_missing: bool, masks: NDArray[np.uint64]) -> SetColumn:
@@ -172,31 +176,25 @@ def _collected_set(
     return SetColumn(coder.name, state, coder.values, index, offsets, (pairs % width).astype(np.int32))
 
 
-def _boolean_set(
-    coder: Coder, state: NDArray[np.uint8] | None, lo: NDArray[np.int64], hi: NDArray[np.int64]
-) -> SetColumn:
+def _boolean_set(coder: Coder, state: NDArray[np.uint8] | None, lo: Codes, hi: Codes) -> SetColumn:
     """Booleans are shown as a set of one or two values."""
     index = np.where(lo == hi, lo, 2).astype(np.int32)
     domain = pa.array([False, True])
     return SetColumn(coder.name, state, domain, index, np.array([0, 1, 2, 4]), np.array([0, 1, 0, 1], np.int32))
 
 
-def _category_range(
-    coder: Coder, state: NDArray[np.uint8] | None, first: NDArray[np.int64], last: NDArray[np.int64]
-) -> LabelColumn:
+def _category_range(coder: Coder, state: NDArray[np.uint8] | None, first: Codes, last: Codes) -> LabelColumn:
     """All categories from first to last of every group, in the order of the categories."""
     assert isinstance(coder, CategoryCoder)
     n = len(coder.labels)
-    distinct, index = np.unique(first * n + last, return_inverse=True)
+    distinct, index = np.unique(first.astype(np.int64) * n + last, return_inverse=True)
     begins, ends = np.divmod(distinct, n)
     labels = coder.values.cast(pa.string())
     texts = range_text(labels.take(pa.array(begins)), labels.take(pa.array(ends)))
     return LabelColumn(coder.name, state, texts, index.astype(np.int32), coder.values, begins, ends + 1)
 
 
-def _tree_label(
-    coder: Coder, state: NDArray[np.uint8] | None, first: NDArray[np.int64], last: NDArray[np.int64]
-) -> LabelColumn:
+def _tree_label(coder: Coder, state: NDArray[np.uint8] | None, first: Codes, last: Codes) -> LabelColumn:
     """The lowest common ancestor of the leaves first..last of every group."""
     assert isinstance(coder, CategoryCoder)
     bound = coder.tree

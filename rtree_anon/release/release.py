@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from rtree_anon.errors import SchemaError, UsageError
 from rtree_anon.models import Demand
 from rtree_anon.release.columns import GroupColumn
+from rtree_anon.release.in_threads import in_order
 from rtree_anon.release.quality import Sums, sums_of
 from rtree_anon.release.released import COUNT, GROUP, ReleasedTable, check_form
 from rtree_anon.release.row_order import one_array, order_rows, pseudonyms
 
 _BATCH_ROWS = 1 << 16
+_FEW_BATCHES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,8 @@ class Release(ReleasedTable):
         self, generalized: dict[str, pa.Array], carried: pa.Table, order: NDArray[np.int64], group_id: bool
     ) -> Iterator[pa.RecordBatch]:
         group = np.repeat(np.arange(self.n_groups, dtype=np.int32), self._sizes)
-        for start in range(0, self.n_rows, _BATCH_ROWS):
+
+        def batch_from(start: int) -> pa.RecordBatch:
             here = pa.array(group[start : start + _BATCH_ROWS])
             columns = {name: values.take(here) for name, values in generalized.items()}
             if group_id:
@@ -174,7 +177,11 @@ class Release(ReleasedTable):
             rows = carried.take(pa.array(order[start : start + _BATCH_ROWS]))
             for name in carried.column_names:
                 _add_column(columns, name, one_array(rows.column(name)))
-            yield pa.RecordBatch.from_pydict(columns)
+            return pa.RecordBatch.from_pydict(columns)
+
+        starts = range(0, self.n_rows, _BATCH_ROWS)
+        # A table of a few batches may be a segment that has a thread of its own already.
+        yield from in_order(iter(starts), batch_from, threads=None if len(starts) > _FEW_BATCHES else 1)
 
     def _group_batches(
         self, generalized: dict[str, pa.Array], carried: pa.Table, order: NDArray[np.int64], group_id: bool

@@ -1,4 +1,4 @@
-"""Segments: the parts in which an index hands its rows to a release, and work on them in threads.
+"""Segments: the parts in which an index hands its rows to a release.
 
 A segment is a whole subtree: its leaves in scan order, with the rows of each next to each other. Groups never cross a
 segment, so that a release needs the memory of a few segments, and a change of the index changes the groups of the
@@ -8,13 +8,9 @@ the largest k that is asked for, by joining a smaller one to its neighbour.
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +20,6 @@ from rtree_anon.release.bounds import Regions
 from rtree_anon.release.from_tree import release_tree
 from rtree_anon.release.release import Release
 from rtree_anon.tree.ordered import OrderedLeaves, ordered_leaves
-
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,38 +47,3 @@ class Segment:
 
 
 SegmentGiver = Callable[[], Iterator[Segment]]
-
-
-def in_order(items: Iterator[_Item], work: Callable[[_Item], _Result], threads: int | None) -> Iterator[_Result]:
-    """work(item) for every item, done in threads, results in the order of the items.
-
-    Another thread reads ahead. At most `threads` + 1 items are under way or waiting to be taken, which bounds memory.
-    """
-    n_threads = threads or os.cpu_count() or 1
-    try:
-        yield from map(work, items) if n_threads == 1 else _in_threads(items, work, n_threads)
-    finally:
-        if isinstance(items, Generator):
-            items.close()  # now, and not when the collector finds it: it may hold a file or a snapshot
-
-
-def _in_threads(items: Iterator[_Item], work: Callable[[_Item], _Result], n_threads: int) -> Iterator[_Result]:
-    end = object()
-
-    def read_and_work(reading: Future[Any]) -> Any:
-        item = reading.result()
-        return end if item is end else work(item)
-
-    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(n_threads) as workers:
-        waiting: deque[Future[Any]] = deque()
-        try:
-            while True:
-                while len(waiting) <= n_threads:
-                    waiting.append(workers.submit(read_and_work, reader.submit(next, items, end)))
-                result = waiting.popleft().result()
-                if result is end:
-                    return
-                yield result
-        finally:
-            reader.shutdown(wait=False, cancel_futures=True)  # what waits for a cancelled one is cancelled with it
-            workers.shutdown(wait=False, cancel_futures=True)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
 from rtree_anon.release.from_tree import too_few_rows
+from rtree_anon.release.in_threads import in_order
 from rtree_anon.release.quality import Sums
 from rtree_anon.release.release import Release, require_distinct_names
 from rtree_anon.release.released import GROUP, ReleasedTable, check_form
-from rtree_anon.release.segments import Segment, SegmentGiver, in_order
+from rtree_anon.release.segments import Segment, SegmentGiver
 from rtree_anon.schema import Schema
 
 _Result = TypeVar("_Result")

@@ -3,8 +3,8 @@
 From the original codes, the order of the rows and the groups' sizes alone it establishes that every row is released
 exactly once, that every group has at least k rows, and that every row's values lie inside what its group's columns are
 made of; from the carried columns, that every group satisfies the privacy model, as the independent checker measures it.
- Plain NumPy on the original matrix, no kernels: each row is compared with the bounds of its group, block by
-block in the processor's cache, so that the time does not depend on the number of groups.
+Plain NumPy on the original matrix, no kernels: each row is compared with the bounds of its group, in blocks and in
+threads, so that the time does not depend on the number of groups.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rtree_anon.release.bounds import Bounds
 from rtree_anon.release.columns import NONE
 from rtree_anon.space import missing_code
 
-_BLOCK_ROWS = 1 << 13
+_BLOCK_ROWS = 1 << 17
 _ROWS_PER_THREAD = 1 << 18  # fewer rows than that are not worth a second thread
 
 
@@ -75,32 +75,41 @@ class _Inside:
         self, table: CodedTable, bounds: Sequence[Bounds], row_numbers: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> None:
         self._codes, self._bounds, self._row_numbers = table.codes, bounds, row_numbers
-        self._group_of_row = np.repeat(np.arange(len(sizes)), sizes)
-        dtype = table.codes.dtype
-        self._missing = missing_code(dtype)
-        self._lo = np.full((len(sizes), len(bounds)), self._missing, dtype)
-        self._hi = np.full((len(sizes), len(bounds)), np.iinfo(dtype).max, dtype)
-        for axis, each in enumerate(bounds):
-            if each.mask is None:
-                self._hi[:, axis] = each.last
-                if each.missing is None:
-                    self._lo[:, axis] = each.first
+        self._group_ends = np.cumsum(sizes)
+        self._missing = missing_code(table.codes.dtype)
 
     def first_axis_outside(self, start: int) -> int | None:
         """The number of an axis on which a row of the block that begins here lies outside; None if none does."""
-        block = slice(start, start + _BLOCK_ROWS)
-        group = self._group_of_row[block]
+        stop = min(start + _BLOCK_ROWS, len(self._row_numbers))
+        first_group, last_group = np.searchsorted(self._group_ends, (start, stop - 1), "right")
+        groups = slice(int(first_group), int(last_group) + 1)
+        sizes_here = np.diff(np.minimum(self._group_ends[groups], stop), prepend=start)
+        group = np.repeat(np.arange(len(sizes_here)), sizes_here)
+        lo, hi = self._corners(groups, len(sizes_here))
         # Whole rows at once: to fetch one column after the other by row number took four times as long.
-        rows = self._codes.take(self._row_numbers[block], axis=0)
-        outside = (rows < self._lo.take(group, axis=0)) | (rows > self._hi.take(group, axis=0))
+        rows = self._codes.take(self._row_numbers[start:stop], axis=0)
+        outside = (rows < lo.take(group, axis=0)) | (rows > hi.take(group, axis=0))
         for axis, each in enumerate(self._bounds):
             if each.mask is not None:
                 codes = np.where(rows[:, axis] == self._missing, 63, rows[:, axis]).astype(np.uint64)
-                outside[:, axis] = (each.mask[group] >> codes) & np.uint64(1) == 0
+                outside[:, axis] = (each.mask[groups][group] >> codes) & np.uint64(1) == 0
             elif each.missing is not None:
-                missing = rows[:, axis] == self._missing
-                outside[:, axis] |= np.where(missing, each.missing[group] == NONE, rows[:, axis] < each.first[group])
+                is_missing, first = rows[:, axis] == self._missing, each.first[groups][group]
+                may_miss = each.missing[groups][group] != NONE
+                outside[:, axis] |= np.where(is_missing, ~may_miss, rows[:, axis] < first)
         return int(outside.any(axis=0).argmax()) if outside.any() else None
+
+    def _corners(self, groups: slice, n_groups: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Lowest and highest codes of some groups, one row each; no limits where the axis is looked at by itself."""
+        dtype = self._codes.dtype
+        lo = np.full((n_groups, len(self._bounds)), self._missing, dtype)
+        hi = np.full((n_groups, len(self._bounds)), np.iinfo(dtype).max, dtype)
+        for axis, each in enumerate(self._bounds):
+            if each.mask is None:
+                hi[:, axis] = each.last[groups]
+                if each.missing is None:
+                    lo[:, axis] = each.first[groups]
+        return lo, hi
 
 
 def _refused(what: str) -> PrivacyError:

@@ -29,7 +29,7 @@ from rtree_anon.storage.publish import Publication, publish_file
 
 FORMATS = ("parquet", "csv")
 _DEFAULT_STYLE = {"parquet": "interval", "csv": "text"}
-_ROW_GROUP_ROWS = 1 << 16
+_ROW_GROUP_ROWS = 1 << 17
 
 
 def write_release(

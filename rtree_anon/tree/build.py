@@ -50,6 +50,13 @@ class Boxes:
         d = len(grid.space)
         return cls(np.empty((n, d), np.int32), np.empty((n, d), np.int32), np.empty((n, grid.n_masks), np.uint64))
 
+    @classmethod
+    def by_axis(cls, n: int, grid: Grid) -> Boxes:
+        """Empty boxes of which one axis is one stretch of memory: for boxes that become columns."""
+        d = len(grid.space)
+        lo, hi = np.empty((d, n), np.int32), np.empty((d, n), np.int32)
+        return cls(lo.T, hi.T, np.empty((grid.n_masks, n), np.uint64).T)
+
     def followed_by(self, others: Boxes) -> Boxes:
         """These boxes and behind them the others."""
         pairs = ((self.lo, others.lo), (self.hi, others.hi), (self.mask, others.mask))
@@ -186,7 +193,7 @@ class LeafTree:
     def group_boxes(self, grouping: Grouping, compact: bool = True) -> Boxes:
         """The box of every group: tight around its rows (compact), or the union of its leaves' regions."""
         leaves = self.boxes if compact else self.regions
-        boxes = Boxes.empty(len(grouping.ends), self.grid)
+        boxes = Boxes.by_axis(len(grouping.ends), self.grid)
         unions_of_boxes(
             grouping.order, grouping.ends, leaves.lo, leaves.hi, leaves.mask, boxes.lo, boxes.hi, boxes.mask
         )

@@ -25,7 +25,8 @@ def interval(
     lo, hi = (pa.array([pair[end] for pair in ends], **kind) for end in (0, 1))
     numbers = all(isinstance(end, int | float) for pair in ends for end in pair)
     widths = np.array([float(pair[1]) - float(pair[0]) for pair in ends]) if numbers else np.zeros(len(ends))
-    return IntervalColumn(name, missing, lo, hi, widths / domain, widths + 1 if numbers else np.full(len(ends), np.inf))
+    steps = widths + 1 if numbers else np.full(len(ends), np.inf)
+    return IntervalColumn(name, missing, lo, hi, lambda: (widths / domain, steps))
 
 
 def category_sets(name: str, domain: Sequence[Any], sets: Sequence[Sequence[int]], missing: Any = None) -> SetColumn:

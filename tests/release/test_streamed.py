@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import rtree_anon as ra
 from rtree_anon.io.table import read_table
 from rtree_anon.release.from_tree import release_tree
-from rtree_anon.release.segments import in_order
+from rtree_anon.release.in_threads import in_order
 from rtree_anon.release.streamed import StreamedRelease, batches_together
 from rtree_anon.release.writing import write_releases
 from rtree_anon.storage.publish import read_publication

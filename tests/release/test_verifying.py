@@ -53,7 +53,7 @@ def spoilt_bounds(bounds: Bounds, group: int) -> Iterator[Bounds]:
     """The same bounds, each too small for one group by the least that is possible."""
 
     def changed(values: Any, value: Any) -> Any:
-        copied = values.copy()
+        copied = values.astype(np.int64) if values.dtype == np.int32 else values.copy()
         copied[group] = value
         return copied
 
@@ -66,8 +66,8 @@ def spoilt_bounds(bounds: Bounds, group: int) -> Iterator[Bounds]:
     if state != NONE:
         yield replace(bounds, missing=changed(bounds.missing, NONE))
     if state != ALL:  # no row has to lie there for the box to be too small
-        yield replace(bounds, first=changed(bounds.first, bounds.first[group] + 1))
-        yield replace(bounds, last=changed(bounds.last, bounds.last[group] - 1))
+        yield replace(bounds, first=changed(bounds.first, int(bounds.first[group]) + 1))
+        yield replace(bounds, last=changed(bounds.last, int(bounds.last[group]) - 1))
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

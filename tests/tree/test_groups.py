@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+import math
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rtree_anon.errors import UsageError
 from rtree_anon.kernels import gauge as g
-from rtree_anon.kernels.leafscan import BLOCKS_PER_GROUP, optimal_scan
+from rtree_anon.kernels.leafscan import BLOCK_SCALE, optimal_scan
 from rtree_anon.space import Axis, Kind, Space
 from rtree_anon.tree import QUALITIES, LeafTree, build_tree
 from rtree_anon.tree.build import METHODS, Grouping, build_mondrian
@@ -119,7 +119,7 @@ def test_groups_are_whole_leaves_and_the_scans_follow_their_rules(
     if n < k1:
         return
     leaves = rows_of_leaves(tree, table)
-    blocks = naive.blocks_of(tree.order.tolist(), sizes, Fraction(k1, BLOCKS_PER_GROUP))
+    blocks = naive.blocks_of(tree.order.tolist(), sizes, math.sqrt(k1) / BLOCK_SCALE)
     best = naive.least_penalty(blocks, table.space, leaves, k1, table.missing)
     assert penalty_of(groups["optimal"], leaves, table) == nearly(best)
     if len(blocks) == tree.n_leaves:
