@@ -8,7 +8,7 @@ Rows inside a group are sorted by their released columns, so that nothing is lef
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,10 @@ _FEW_BATCHES = 8
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What travels with the rows: `payload` in input order, and `numbers`, the input rows group after group."""
+    """What travels with the rows: `payload` in input order, and `numbers`, the input rows group after group.
+
+    `pseudonyms` turns people into random numbers.
+    """
 
     payload: pa.Table
     numbers: NDArray[np.int64]
@@ -38,6 +41,7 @@ class Rows:
     keep: tuple[str, ...] = ()
     identity: str | None = None
     key: str | None = None
+    pseudonyms: Callable[[pa.Array], pa.Array] = pseudonyms
 
 
 class Release(ReleasedTable):
@@ -164,6 +168,10 @@ class Release(ReleasedTable):
         else:
             yield from self._row_batches(generalized, carried, order, group_id)
 
+    def number_people(self, pseudonyms: Callable[[pa.Array], pa.Array]) -> None:
+        """Use these random numbers for people: those of other parts of the same table."""
+        self._rows = replace(self._rows, pseudonyms=pseudonyms)
+
     def _row_batches(
         self, generalized: dict[str, pa.Array], carried: pa.Table, order: NDArray[np.int64], group_id: bool
     ) -> Iterator[pa.RecordBatch]:
@@ -211,7 +219,7 @@ class Release(ReleasedTable):
         carried = rows.payload.select(names)
         if identity and rows.identity is not None:
             place = carried.schema.get_field_index(rows.identity)
-            carried = carried.set_column(place, rows.identity, pseudonyms(one_array(carried.column(place))))
+            carried = carried.set_column(place, rows.identity, rows.pseudonyms(one_array(carried.column(place))))
         return carried
 
 

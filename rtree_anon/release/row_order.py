@@ -37,7 +37,7 @@ def order_rows(carried: pa.Table, numbers: NDArray[np.int64], sizes: NDArray[np.
 
 def pseudonyms(column: pa.Array) -> pa.Array:
     """A random number for each person: a secret permutation, so that neither value nor order is left."""
-    values, indices = _encoded(column)
+    values, indices = encoded(column)
     generator = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
     numbers = np.append(generator.permutation(len(values)) + 1, 0)[indices]
     return pa.array(numbers, mask=indices == len(values))
@@ -63,13 +63,13 @@ def _ranks(column: pa.Array) -> tuple[NDArray[np.int64], int]:
             if column.null_count == 0:
                 return steps, width
             return np.where(column.is_null().to_numpy(zero_copy_only=False), 0, steps + 1), width + 1
-    values, indices = _encoded(column)
+    values, indices = encoded(column)
     rank = np.zeros(len(values) + 1, np.int64)
     rank[np.asarray(pc.sort_indices(values))] = np.arange(1, len(values) + 1)
     return rank[indices], len(values) + 1
 
 
-def _encoded(column: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
+def encoded(column: pa.Array) -> tuple[pa.Array, NDArray[np.int64]]:
     """The distinct values of a column, and for every row the position of its value; missing ones have the last."""
     if pa.types.is_null(column.type):
         return pa.array([], pa.int8()), np.zeros(len(column), np.int64)

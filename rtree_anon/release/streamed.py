@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from rtree_anon.errors import UsageError
 from rtree_anon.release.from_tree import too_few_rows
 from rtree_anon.release.in_threads import in_order
+from rtree_anon.release.pseudonyms import Pseudonyms
 from rtree_anon.release.quality import Sums
 from rtree_anon.release.release import Release, require_distinct_names
 from rtree_anon.release.released import GROUP, ReleasedTable, check_form
@@ -163,11 +164,12 @@ def batches_together(
     check_form(style, layout)
     if any(release.segments is not releases[0].segments for release in releases):
         raise UsageError("Releases can share a pass only where they come from the same index and version.")
-    if extra.get("identity"):
-        raise UsageError("identity=True is not available for a release straight from an index.")
+    pseudonyms = [Pseudonyms() for _ in releases]
 
     def parts_of(segment: Segment) -> list[_Part]:
         made = [release.of_segment(segment) for release in releases]
+        for part, numbers in zip(made, pseudonyms, strict=True):
+            part.number_people(numbers)
         return [_Part(list(part.batches(style, layout, **extra)), part.sums) for part in made]
 
     sums = [Sums() for _ in releases]
