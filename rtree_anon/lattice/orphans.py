@@ -173,13 +173,14 @@ def _join_several(search: Search, judge: Judge, grouping: Grouping, leaves: NDAr
     """
     hosts = _hosts(search, grouping, leaves, stuck)
     n_hosts = 1
-    while n_hosts < len(hosts):
-        n_hosts = min(2 * n_hosts, len(hosts))
+    while True:
         together = np.concatenate([stuck, np.flatnonzero(np.isin(grouping.group_of_row, hosts[:n_hosts]))])
         if judge.is_good(together):
             grouping.add(together, np.zeros(len(together), dtype=np.int64), search.low)
             return
-    raise _impossible(search)
+        if n_hosts >= len(hosts):
+            raise _impossible(search)
+        n_hosts *= 2
 
 
 def _hosts(search: Search, grouping: Grouping, leaves: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:

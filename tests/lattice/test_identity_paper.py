@@ -85,6 +85,17 @@ def test_global_recoding_counts_individuals() -> None:
         lattice.incognito(TABLE_3, TABLE_3_HIERARCHIES, model=ra.IdentityKAnonymity(3))
 
 
+def test_orphans_that_no_group_can_take_one_by_one_are_taken_together() -> None:
+    """With 2 flu and 2 cold a group has no room for one more of either, but for cold, cold and flu: 4 < 1.5 * 3."""
+    table = {"place": list("aaaabcd"), "disease": ["flu", "flu", "cold", "cold", "cold", "cold", "flu"]}
+    model = ra.RecursiveCLDiversity(1.5, 2, "disease")
+    release = lattice.local_recoding(table, {"place": Hierarchy.suppress()}, model)
+    assert release.group_sizes.tolist() == [7]
+    table["disease"][0] = "cold"  # 5 cold and 2 flu: not even the whole table
+    with pytest.raises(PrivacyError, match="not even the whole table in one group satisfies RecursiveCLDiversity"):
+        lattice.local_recoding(table, {"place": Hierarchy.suppress()}, model)
+
+
 @settings(deadline=None, max_examples=15)
 @pytest.mark.parametrize("name", MODELS)
 @given(rows=ROWS, compact=st.booleans())
