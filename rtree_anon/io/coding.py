@@ -132,16 +132,21 @@ class LinearCoder:
             return from_units(units, None, self.data_type, self.decimals)
         return from_units(np.where(mask, 0, units), mask, self.data_type, self.decimals)
 
+    @cached_property
+    def _limits(self) -> tuple[int, int, str]:
+        """The smallest and the largest unit that is accepted, and what is wrong with others."""
+        domain = None if isinstance(self.attribute, Boolean | Categorical) else self.attribute.domain
+        if domain is not None and not self.attribute.grow:  # type: ignore[union-attr]
+            problem = f"is outside the domain {domain[0]} to {domain[1]}"
+            return self.axis.lo + self.base, self.axis.hi + self.base, problem
+        problem = "is outside the range of numbers that this schema can code; bind the schema to data that has it"
+        return missing_code(self.dtype) + 1 + self.base, int(np.iinfo(self.dtype).max) + self.base, problem
+
     def _check(self, units: Codes, mask: NDArray[np.bool_] | None) -> None:
         """Every unit has a code in this attribute's bits, and lies in the domain where that must not grow."""
         if not len(units):
             return
-        lo, hi = missing_code(self.dtype) + 1 + self.base, int(np.iinfo(self.dtype).max) + self.base
-        problem = "is outside the range of numbers that this schema can code; bind the schema to data that has it"
-        domain = None if isinstance(self.attribute, Boolean | Categorical) else self.attribute.domain
-        if domain is not None and not self.attribute.grow:  # type: ignore[union-attr]
-            lo, hi = self.axis.lo + self.base, self.axis.hi + self.base
-            problem = f"is outside the domain {domain[0]} to {domain[1]}"
+        lo, hi, problem = self._limits
         limits = np.iinfo(units.dtype)  # what the type itself rules out need not be looked for
         if (limits.min >= lo or int(units.min()) >= lo) and (limits.max <= hi or int(units.max()) <= hi):
             return

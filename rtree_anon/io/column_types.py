@@ -66,6 +66,8 @@ def typed_pieces(pieces: Iterable[Piece], types: Mapping[str, pa.DataType]) -> I
 
 def typed(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
     """A piece with the columns that `types` names in these types; in most cases text is parsed."""
+    if not types:
+        return piece
     columns = []
     for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True):
         if name in types and column.type != types[name] and not is_dictionary_of(column.type, types[name]):

@@ -212,8 +212,8 @@ class PreparedLoad:
         batch, origin = piece.batch, piece.origin
         self._check_missing(piece)
         with_ids = first_id is not None or self.key_is_id
-        dtype = self._dtype(with_ids=with_ids)
-        codes = np.empty((len(self.ranges(with_ids=with_ids)), batch.num_rows), dtype)
+        dtype = np.dtype(np.int64) if with_ids else self._dtype
+        codes = np.empty((self._n_columns + with_ids, batch.num_rows), dtype)
         at = 0
         for at, column in enumerate(self.coder.columns(batch, origin, dtype), 1):
             codes[at - 1] = column
@@ -235,18 +235,20 @@ class PreparedLoad:
     def _check_missing(self, piece: Piece) -> None:
         """Values are missing only where they may be."""
         for name, may_be in zip(self.schema.quasi_names, self.may_have_missing, strict=True):
-            mask = None if may_be else null_mask(piece.batch.column(name))
-            if mask is not None:
+            if not may_be and (mask := null_mask(piece.batch.column(name))) is not None:
                 with located(piece.origin, name):
                     raise CellError(int(np.argmax(mask)), f"the value is missing, which {WRONG_STATISTICS}")
 
-    def _dtype(self, *, with_ids: bool) -> Any:
-        """int32 where that holds every code."""
+    @cached_property
+    def _n_columns(self) -> int:
+        return len(self.coder.coders) + len(self.stored.ranges)
+
+    @cached_property
+    def _dtype(self) -> Any:
+        """int32 where that holds every code (ids need more)."""
         least, most = missing_code(np.int32) + 1, int(np.iinfo(np.int32).max)
-        narrow = self.coder.dtype == np.int32 and not with_ids
-        return np.dtype(
-            np.int32 if narrow and all(least <= lo and hi <= most for lo, hi in self.stored.ranges) else np.int64
-        )
+        narrow = self.coder.dtype == np.int32 and all(least <= lo and hi <= most for lo, hi in self.stored.ranges)
+        return np.dtype(np.int32 if narrow else np.int64)
 
 
 def _statistics(source: Source, schema: Schema) -> ParquetStatistics | None:
