@@ -7,6 +7,7 @@ already fixed does not change, and a category that is not listed is an error unl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rtree_anon.errors import InputError, SchemaError
+from rtree_anon.errors import BudgetError, InputError, SchemaError
 from rtree_anon.hierarchy import Hierarchy
 from rtree_anon.io.cells import CellError, Origin, first_row_with, located, shown_at
 from rtree_anon.io.coding import category_values, encoded_categories, unknown_value
@@ -25,6 +26,7 @@ from rtree_anon.io.types import accepts, category_type, plain_type, type_from_te
 from rtree_anon.io.values import MAX_DIGITS, needed_decimals, needed_scale, to_floats, to_units
 from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Timestamp
 
+_LABEL_BYTES = 150  # of a category's text as an object of Python, in a tuple and in a lookup
 _DEFAULT_TYPES = {Numeric: "int64", Date: "date32", Timestamp: "timestamp[us]", Boolean: "bool"}
 
 
@@ -154,7 +156,9 @@ class FloatBinder:
 
 
 class CategoryBinder:
-    """Distinct values."""
+    """Distinct values, in at most `limit_bytes` of memory."""
+
+    limit_bytes: float = math.inf
 
     def __init__(self, attribute: Categorical, own_type: pa.DataType) -> None:
         self.attribute, self.own_type = attribute, own_type
@@ -180,6 +184,11 @@ class CategoryBinder:
                 raise unknown_value(index, value)
             self._check_hierarchy(new, values, coded.indices)
         self.seen = pa.concat_arrays([self.seen, new])
+        if self.seen.nbytes + _LABEL_BYTES * len(self.seen) > self.limit_bytes:
+            raise BudgetError(
+                f"column {name!r}: its {len(self.seen):,} distinct values do not fit the memory that there is for "
+                "them; give the index more memory, or leave the column out of the quasi-identifiers."
+            )
 
     def finish(self) -> Attribute:
         n_listed = self.n_listed or 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rtree_anon.errors import InputError
-from rtree_anon.io.binding import Binder, make_binder
+from rtree_anon.io.binding import Binder, CategoryBinder, make_binder
 from rtree_anon.io.cells import CellError, Origin
 from rtree_anon.io.column_types import texts_of
 from rtree_anon.io.conforming import conform
@@ -32,9 +32,16 @@ class ColumnLearner:
     """Looks at one column, batch by batch. `attribute` is None where the column is only carried (and is text)."""
 
     def __init__(
-        self, name: str, attribute: Attribute | str | None, data_type: pa.DataType, purpose: Purpose | None, source: str
+        self,
+        name: str,
+        attribute: Attribute | str | None,
+        data_type: pa.DataType,
+        purpose: Purpose | None,
+        source: str,
+        limit_bytes: int,
     ) -> None:
         self.name, self._attribute, self._purpose, self._source = name, attribute, purpose, source
+        self._limit_bytes = limit_bytes  # for the values of a category
         self._text = None if purpose is None else TextColumn(name)
         self._type = data_type  # that of the column, as far as it is known
         self._binder: Binder | None = None
@@ -113,3 +120,5 @@ class ColumnLearner:
             attribute = default_attribute(self.name, data_type)
         self._type = data_type
         self._binder = make_binder(attribute, data_type, self._source)
+        if isinstance(self._binder, CategoryBinder):
+            self._binder.limit_bytes = self._limit_bytes

@@ -58,10 +58,10 @@ def prepare_load(
 
     `schema` is bound by the first load and grown by later ones; `stored` are the carried columns of an index that has
     rows already. `directory` is for temporary files, `dictionary_bytes` limits the dictionaries of carried columns (of
-    a first load), and `sample_rows` is the most that `sample` will be asked for.
+    a first load) and the values of each category, and `sample_rows` is the most that `sample` will be asked for.
     """
     opened = open_source(source)
-    plan = LoadPlan(opened, schema, stored)
+    plan = LoadPlan(opened, schema, stored, dictionary_bytes)
     statistics = _statistics(opened, schema)
     reservoir = None if statistics else Reservoir(sample_rows, schema.quasi_names, seed)
     spool = None if opened.repeatable else StreamSpool(opened.name, directory)

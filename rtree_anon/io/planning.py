@@ -25,8 +25,8 @@ from rtree_anon.schema import Attribute, Categorical, Schema
 class LoadPlan:
     """The columns of a load, and what is still to be learned of them."""
 
-    def __init__(self, source: Source, schema: Schema, stored: StoredColumns | None) -> None:
-        self._source, self._schema = source, schema
+    def __init__(self, source: Source, schema: Schema, stored: StoredColumns | None, category_bytes: int) -> None:
+        self._source, self._schema, self._category_bytes = source, schema, category_bytes
         self._types, self._purposes = stated_types(source, schema, schema.quasi_names)
         fields = source.fields(schema.column_names)
         # columns of text that are parsed to what their attribute says already
@@ -119,4 +119,5 @@ class LoadPlan:
 
     def _learner(self, name: str, attribute: Attribute | str | None) -> ColumnLearner:
         data_type = self._types[name] if name in self._types else self._carried[name]
-        return ColumnLearner(name, attribute, data_type, self._purposes.get(name), self._source.name)
+        purpose = self._purposes.get(name)
+        return ColumnLearner(name, attribute, data_type, purpose, self._source.name, self._category_bytes)

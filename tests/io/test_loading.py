@@ -181,6 +181,14 @@ def test_dictionaries_are_limited(tmp_path: Path) -> None:
         list(prepared.batches(1000))
 
 
+def test_categories_are_limited(tmp_path: Path) -> None:
+    """A name that nearly every row has of its own is no category that a load could keep in memory."""
+    table = pa.table({"name": [f"name {i}" for i in range(9000)]})
+    with pytest.raises(BudgetError, match=r"column 'name': its 9,000 distinct values .* more memory, or leave"):
+        prepare_load(table, Schema(["name"]), directory=str(tmp_path), dictionary_bytes=1_000_000)
+    prepare_load(table, Schema(["name"]), directory=str(tmp_path), dictionary_bytes=2_000_000)
+
+
 CSV_COLUMNS = {
     "whole, then fractions": [*range(2000), 0.5, 1.25],
     "missing, then numbers": [*[""] * 2000, 5, 7],
