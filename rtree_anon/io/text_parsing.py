@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rtree_anon.io.cells import CellError, first_failing, shown
-from rtree_anon.io.text_shapes import FALSE_WORDS, TRUE_WORDS, DistinctTexts, Shape, shapes_of
+from rtree_anon.io.text_shapes import FALSE_WORDS, TRUE_WORDS, DistinctTexts, Shape, any_has, shapes_of
 
 _MANY_FAILURES = 16  # texts that Arrow refuses though their shape is right; looking for more is not worth it
 
@@ -42,7 +42,7 @@ def parse(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
 def _is_plainly_cast(values: pa.Array, data_type: pa.DataType) -> bool:
     """Whether Arrow's own conversion accepts no text that we do not."""
     if pa.types.is_integer(data_type):  # it would read 0x10 as a number
-        return not pc.any(pc.match_substring(values, "x", ignore_case=True), min_count=0).as_py()
+        return not any_has(values, "x") and not any_has(values, "X")
     return bool(pa.types.is_floating(data_type) or pa.types.is_date(data_type))
 
 

@@ -128,7 +128,7 @@ def _shapes_of_plain_numbers(values: pa.Array) -> NDArray[np.int8] | None:
         numbers = values.cast(pa.float64())
     except pa.ArrowInvalid:
         return None
-    if not pc.all(pc.is_finite(numbers), min_count=0).as_py() or _any_has(values, "e") or _any_has(values, "E"):
+    if not pc.all(pc.is_finite(numbers), min_count=0).as_py() or any_has(values, "e") or any_has(values, "E"):
         return None
     has_point = pc.match_substring(values, ".").to_numpy(zero_copy_only=False)
     shapes = np.where(has_point, Shape.FRACTION, Shape.WHOLE).astype(np.int8)
@@ -139,5 +139,6 @@ def _shapes_of_plain_numbers(values: pa.Array) -> NDArray[np.int8] | None:
     return shapes
 
 
-def _any_has(values: pa.Array, letter: str) -> bool:
+def any_has(values: pa.Array, letter: str) -> bool:
+    """Whether a letter occurs in any of the texts."""
     return bool(pc.any(pc.match_substring(values, letter), min_count=0).as_py())

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.reading import measured
 from rtree_anon.errors import BudgetError, InputError
 from rtree_anon.io import csv_files
 from rtree_anon.io.loading import PreparedLoad, prepare_load
@@ -227,3 +228,10 @@ def test_text_in_typed_columns_is_parsed(tmp_path: Path) -> None:
     prepared, codes = load(iter([batch, batch]), Schema([Numeric("n"), Numeric("d")]), tmp_path)
     with prepared:
         assert decoded(prepared, codes) == {"n": [5.0, None, 7.5] * 2, "d": [1, 2, 1] * 2}
+
+
+def test_the_benchmark_runs_at_tiny_size(tmp_path: Path) -> None:
+    results = measured(tmp_path, n_rows=300, repeats=1)
+    assert (
+        all(set(steps) == {"decode", "prepare", "sample", "codes"} for steps in results.values()) and len(results) == 3
+    )
