@@ -115,7 +115,8 @@ class _Load:
     def _layout(self) -> RowLayout:
         """Rows have ids before they are cut where they come with them, or where others have theirs already."""
         prepared = self._prepared
-        ranges = prepared.ranges(with_ids=self._existing is not None)
+        has_older = self._existing is not None
+        ranges = prepared.ranges(with_ids=has_older, own_rows_only=not has_older)
         if self._existing is not None and not prepared.key_is_id:
             ranges[-1] = (0, self._view.catalog.next_id + prepared.n_rows)
         return layout_of(ranges)
