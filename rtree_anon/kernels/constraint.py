@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.jit import lean_kernel
 
 ROUNDING = 1e-12
 _LOGS = 1024  # counts whose c * log(c) is looked up
@@ -81,7 +81,7 @@ def tally_for(constraint: Constraint) -> Tally:
     )
 
 
-@kernel
+@lean_kernel
 def satisfied_runs(row_numbers, starts, constraint, tally, satisfied):
     """For each run of rows row_numbers[starts[i]:starts[i+1]], whether it satisfies the constraint.
 
@@ -91,7 +91,7 @@ def satisfied_runs(row_numbers, starts, constraint, tally, satisfied):
         satisfied[run] = run_holds(row_numbers, starts[run], starts[run + 1], constraint, tally)
 
 
-@kernel
+@lean_kernel
 def run_holds(row_numbers, begin, end, constraint, tally):
     """Whether the rows row_numbers[begin:end] satisfy the constraint. Leaves the tally empty."""
     valid = False
@@ -105,7 +105,7 @@ def run_holds(row_numbers, begin, end, constraint, tally):
     return valid
 
 
-@kernel
+@lean_kernel
 def add_row(codes, row, constraint, tally):
     """Count one row of `codes`, which is constraint.codes or some rows of it."""
     tally.n_rows[0] += 1
@@ -121,7 +121,7 @@ def add_row(codes, row, constraint, tally):
             tally.largest[j] = count
 
 
-@kernel
+@lean_kernel
 def clear_tally(constraint, tally):
     """Make the tally that of no rows."""
     tally.n_rows[0] = 0
@@ -133,7 +133,7 @@ def clear_tally(constraint, tally):
         tally.largest[j] = 0
 
 
-@kernel
+@lean_kernel
 def tally_holds(constraint, tally):
     """Whether the rows that were counted satisfy the constraint."""
     n_rows = tally.n_rows[0]
@@ -160,7 +160,7 @@ def tally_holds(constraint, tally):
     return True
 
 
-@kernel
+@lean_kernel
 def _entropy_holds(constraint, tally, j, n_rows):
     """-sum (c/n) log(c/n) = log(n) - sum c log(c) / n"""
     place = constraint.place[j]
@@ -171,7 +171,7 @@ def _entropy_holds(constraint, tally, j, n_rows):
     return np.log(n_rows) - total / n_rows >= constraint.entropy[j] - ROUNDING
 
 
-@kernel
+@lean_kernel
 def _tail_holds(constraint, tally, j, n_rows):
     """r1 < c * (r_l + ... + r_m): the rows that are not of the l - 1 most frequent values."""
     place = constraint.place[j]
@@ -193,7 +193,7 @@ def _tail_holds(constraint, tally, j, n_rows):
     return tally.largest[j] < constraint.tail_times[j] * tail * (1.0 - ROUNDING)
 
 
-@kernel
+@lean_kernel
 def _bounds_hold(constraint, tally, j, n_rows):
     """Every value of the table within its own bounds. Those that do not occur break a lower bound above 0: `distinct`
     says how many may be missing."""
@@ -207,7 +207,7 @@ def _bounds_hold(constraint, tally, j, n_rows):
     return True
 
 
-@kernel
+@lean_kernel
 def _moved_holds(constraint, tally, j, n_rows):
     """sum |p - q| / 2 is the sum of the surpluses p - q > 0, and only values that occur have one."""
     place = constraint.place[j]
@@ -221,7 +221,7 @@ def _moved_holds(constraint, tally, j, n_rows):
     return moved <= constraint.moved[j] + ROUNDING
 
 
-@kernel
+@lean_kernel
 def _moved_ordered_holds(constraint, tally, j, n_rows):
     """sum_i |P_i - Q_i| / (m - 1), P and Q the cumulative shares of the group and of the table."""
     n_values = constraint.n_values[j]
@@ -266,7 +266,7 @@ def _moved_ordered_holds(constraint, tally, j, n_rows):
     return moved <= (constraint.moved_ordered[j] + ROUNDING) * (n_values - 1)
 
 
-@kernel
+@lean_kernel
 def _sort_values(values):
     """Ascending. Nearly sorted already while a group grows: what was sorted before comes first."""
     if values.shape[0] > 64:

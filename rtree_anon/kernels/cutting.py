@@ -1,10 +1,9 @@
 """Cutting rows into leaves: the top-down build of the tree over an array of rows.
 
 `rows` is an int32 (n, axes + 1) array, row-major; the last column names the row and is not looked at. A node is a
-contiguous range of rows. Cutting it moves the rows of the left side to its front, in place, so that every level works
-on smaller and smaller contiguous blocks. A cut is *clean*: a threshold or a set of categories on one axis, at least k
-rows on both sides; regions never overlap. A node that has 2k rows or more is cut wherever such a cut exists; what
-remains is a leaf.
+contiguous range of rows. Cutting it moves the rows of the left side to its front, in place. A cut is *clean*: a
+threshold or a set of categories on one axis, at least k rows on both sides; regions never overlap. A node that has 2k
+rows or more is cut wherever such a cut exists; what remains is a leaf.
 
 The tree is recorded by position. Between two neighbouring leaves there is exactly one inner node whose cut separates
 them, so entry p of the record is the inner node whose right side begins at row p:
@@ -14,9 +13,11 @@ them, so entry p of the record is the inner node whose right side begins at row 
 
 Which node is processed when, and by which thread, cannot be seen in the result.
 
-How a node is cut depends on its size (see `Effort`): large ones from a sample (forecast.py), small ones exactly
-(search.py), the smallest, where asked, by trying the best few cuts down to the leaves and keeping the one that really
-turned out best.
+How a node is cut depends on its size:
+
+    more than column_rows    by a sample (forecast.py); whole rows are moved, so that what is below lies together
+    up to column_rows        by a sample; the node is laid out by columns once, and only numbers of rows are moved
+    up to exact_rows         exactly (blocks.py, search.py)
 
 Where there is a privacy model, both sides of a cut must also satisfy it (paper, section 6: the definition of an
 allowable group is given). Exact searches judge every position (guard.py); a cut that a sample suggests is judged
@@ -32,176 +33,254 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rtree_anon.kernels.blocks import block_cut, grow_block
 from rtree_anon.kernels.evencut import even_cut, even_valid_cut
-from rtree_anon.kernels.forecast import draw_sample, forecast_cut, median_cut
-from rtree_anon.kernels.gauge import MASK, mask_width, range_width
+from rtree_anon.kernels.forecast import draw_numbers, forecast_cut, median_cut
 from rtree_anon.kernels.guard import load_codes, sides_hold
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.search import cut_near, divide_members, is_left, members_width, search_cut
+from rtree_anon.kernels.search import divide_members, is_left, load_points, search_cut
 
-_ROLLOUT_CANDIDATES = 4  # axes priced inside a rollout: as good as all nine on Agrawal's data, and less work
 _ROWS_PER_SAMPLED = 4  # larger nodes afford larger samples: they are few
 MAX_SAMPLE_FACTOR = 8
 _MOST_BINS = 32
 _MEDIAN_ROWS = 32
 
 
-class Effort(NamedTuple):
-    """How hard to look for good cuts. All sizes are numbers of rows."""
+class Workspace(NamedTuple):
+    """Scratch space of one thread, made by `workspace`."""
 
-    exact_rows: int  # nodes up to this size are searched exactly
-    n_candidates: int  # axes that are priced in an exact search; 0: the widest one is cut in the middle, unpriced
-    probe_nodes: int  # nodes up to this size are searched exactly on a probe of their rows; larger ones by forecast
-    probe_rows: int  # rows of a probe; 0: no search, the widest axis of a few rows is cut at its median
-    sample_rows: int  # sample for a forecast; up to MAX_SAMPLE_FACTOR times as many for the largest nodes
-    n_bins: int  # bins per axis of the sample, likewise
-    rollout_rows: int  # nodes up to this size try their best cuts down to the leaves
-    n_rollouts: int  # how many cuts
-    growth: float  # the exponent of g: boxes of m times as many rows are m**-growth times as wide
+    columns: NDArray[np.int32]  # (axes + 1, rows): the rows of a node by columns
+    members: NDArray[np.uint32]  # [rows] the node's rows in their present order
+    others: NDArray[np.uint32]  # [rows]
+    block: NDArray[np.int32]  # (axes, small): the rows of a small node, or of a probe
+    small: NDArray[np.uint32]  # (2, small): members of the block
+    drawn: NDArray[np.int64]  # numbers of the rows of a sample
+    stack: NDArray[np.int64]  # (2, 256, 3): nodes that wait
 
 
-class CutRecord(NamedTuple):
-    """The tree, by position (see above); arrays of n + 1 entries."""
-
-    depth: NDArray[np.int32]
-    axis: NDArray[np.int16]
-    threshold: NDArray[np.int32]
-    left_set: NDArray[np.uint64]
+def workspace(n_axes: int, column_rows: int, small_rows: int, sample_rows: int) -> Workspace:
+    """Scratch space for nodes of up to column_rows rows by columns, blocks of small_rows and samples of sample_rows."""
+    return Workspace(
+        np.empty((n_axes + 1, column_rows), np.int32),
+        np.empty(column_rows, np.uint32),
+        np.empty(max(column_rows, small_rows), np.uint32),
+        np.empty((n_axes, small_rows), np.int32),
+        np.empty((2, small_rows), np.uint32),
+        np.empty(max(sample_rows, small_rows, _MEDIAN_ROWS), np.int64),
+        np.empty((2, 256, 3), np.int64),
+    )
 
 
 @kernel
-def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, guard, record):
+def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
     """Cut rows[start:start+m], a node at this depth, down to leaves.
 
-    `block` int32 (axes, s) and `members` int32 (2, s) are scratch space, s at least exact_rows and probe_rows. `guard`
-    has a privacy model that both sides of every cut must satisfy, or is None.
+    `guard` has a privacy model that both sides of every cut must satisfy, or is None.
     """
-    stack = np.empty((256, 3), np.int64)
-    stack[0, 0] = start
-    stack[0, 1] = m
-    stack[0, 2] = depth
-    top = 1
+    stack = space.stack[0]
+    top = _push(stack, 0, start, m, depth)
     while top > 0:
         top -= 1
-        start = stack[top, 0]
-        m = stack[top, 1]
-        depth = stack[top, 2]
-        left = cut_node(
-            rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, guard, record
-        )
-        if left == 0:
+        start, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
+        if m <= space.members.shape[0]:
+            _grow_columns(
+                rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+            )
             continue
-        # The smaller side is pushed last and done first: the stack holds at most log2(n) nodes of waiting siblings.
-        first, second = left, m - left
-        at_first, at_second = start, start + left
-        if first < second:
-            first, second = second, first
-            at_first, at_second = at_second, at_first
-        stack[top, 0] = at_first
-        stack[top, 1] = first
-        stack[top, 2] = depth + 1
-        stack[top + 1, 0] = at_second
-        stack[top + 1, 1] = second
-        stack[top + 1, 2] = depth + 1
-        top += 2
+        left = cut_node(
+            rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+        )
+        if left > 0:
+            top = _push_sides(stack, top, start, m, left, depth + 1)
 
 
 @kernel
-def cut_node(
-    rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, guard, record
-):
-    """Cut one node, record the cut and return the size of its left side; 0 where the node is a leaf."""
+def _push(stack, top, start, m, depth):
+    stack[top, 0] = start
+    stack[top, 1] = m
+    stack[top, 2] = depth
+    return top + 1
+
+
+@kernel
+def _push_sides(stack, top, start, m, left, depth):
+    """The smaller side is pushed last and done first: the stack holds at most log2(n) nodes of waiting siblings."""
+    if left <= m - left:
+        top = _push(stack, top, start + left, m - left, depth)
+        return _push(stack, top, start, left, depth)
+    top = _push(stack, top, start, left, depth)
+    return _push(stack, top, start + left, m - left, depth)
+
+
+@kernel
+def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
+    """Cut one large node by a sample, record the cut and return the size of its left side; 0 where it is a leaf."""
     if m < 2 * k:
         return 0
-    axis = np.int64(-1)
-    threshold = np.int32(0)
-    left_set = np.uint64(0)
-    if m <= effort.exact_rows:
-        if effort.n_candidates == 0:
-            axis = _middle_cut(rows, start, m, k, gauge, preferred, guard, found, block, members)
-        else:
-            axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members)
-        if axis >= 0:  # otherwise only values too close for a width are left to cut: see below
-            threshold = found.threshold[axis]
-            left_set = found.left_set[axis]
-    else:
-        if m > effort.probe_nodes:
-            factor = min(max(m // (_ROWS_PER_SAMPLED * effort.sample_rows), 1), MAX_SAMPLE_FACTOR)
-            n_sample = min(m, effort.sample_rows * factor)
-            draw_sample(rows, start, m, n_sample, seed, work.sample)
-            n_bins = min(effort.n_bins * factor, np.int64(_MOST_BINS))
-            axis = forecast_cut(gauge, preferred, m, n_sample, n_bins, k, effort.growth, work)
-        elif effort.probe_rows == 0:
-            draw_sample(rows, start, m, np.int64(_MEDIAN_ROWS), seed, work.sample)
-            axis = median_cut(gauge, preferred, np.int64(_MEDIAN_ROWS), work)
-        else:
-            axis = _probe_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, found, block, members)
-        if axis >= 0:
-            threshold = work.threshold[0]
-            left_set = work.left_set[0]
-    if (
-        m > effort.exact_rows and axis >= 0 and not preferred[axis] and preferred.any()
-    ):  # a sample can miss the only cut of a preferred axis
-        sure_axis, sure_threshold, sure_set = even_cut(rows, start, m, k, gauge, preferred, True)
-        if sure_axis >= 0:
-            axis, threshold, left_set = sure_axis, sure_threshold, sure_set
-    left = 0
-    if axis >= 0:
-        left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
-    if guard is None:
-        if left < k or m - left < k:
-            for favourite in (True, False):
-                axis, threshold, left_set = even_cut(rows, start, m, k, gauge, preferred, favourite)
-                if axis >= 0:
-                    break
-            if axis < 0:
-                return 0
-            left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
-    elif m <= effort.exact_rows:
+    n_drawn = _n_drawn(m, effort)
+    draw_numbers(start, m, n_drawn, seed, space.drawn)
+    target = space.block if _is_probe(m, effort) else work.sample
+    for i in range(n_drawn):
+        row = start + space.drawn[i]
+        for a in range(target.shape[0]):
+            target[a, i] = rows[row, a]
+    axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+    left = np.int64(0)
+    if axis >= 0 and (preferred[axis] or not preferred.any()):
+        left = partition_rows(rows, start, m, gauge, axis, work.threshold[0], work.left_set[0])
+    if left < k or m - left < k or (guard is not None and not sides_hold(rows, start, m, left, guard)):
+        axis = _cut_by_all_rows(rows, start, m, k, gauge, preferred, effort, worth, guard, axis, work, found, space)
         if axis < 0:
             return 0
-    elif left < k or m - left < k or not sides_hold(rows, start, m, left, guard):
-        axis, threshold, left_set = _searched_cut(
-            rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members
-        )
-        if axis < 0:
-            return 0
-        left = partition_rows(rows, start, m, gauge, axis, threshold, left_set)
-    record.depth[start + left] = depth
-    record.axis[start + left] = axis
-    record.threshold[start + left] = threshold
-    record.left_set[start + left] = left_set
+        left = partition_rows(rows, start, m, gauge, axis, work.threshold[0], work.left_set[0])
+    _keep_cut(record, start + left, depth, axis, work)
     return left
 
 
 @kernel
-def _searched_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members):
-    """A cut that satisfies the guard, of a node whose sampled cut does not: (axis, threshold, left_set), axis -1: none.
-
-    Searched like a small node as long as the scratch space suffices; of larger ones the most even cut.
-    """
-    if m > block.shape[1]:
-        axis, threshold, left_set = even_valid_cut(rows, start, m, k, gauge, preferred, True, guard)
-        if axis < 0:
-            axis, threshold, left_set = even_valid_cut(rows, start, m, k, gauge, preferred, False, guard)
-        return axis, threshold, left_set
-    if effort.n_candidates == 0:
-        axis = _middle_cut(rows, start, m, k, gauge, preferred, guard, found, block, members)
-    else:
-        axis = _small_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members)
-    return axis, found.threshold[axis], found.left_set[axis]
+def _grow_columns(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
+    """Cut rows[start:start+m] down to leaves, the rows laid out by columns; they are put back in order at the end."""
+    d = rows.shape[1] - 1
+    columns, members = space.columns, space.members
+    n_rows = m
+    for i in range(n_rows):
+        members[i] = i
+        for a in range(d + 1):
+            columns[a, i] = rows[start + i, a]
+    stack = space.stack[1]
+    top = _push(stack, 0, 0, m, depth)
+    while top > 0:
+        top -= 1
+        begin, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
+        if m < 2 * k:
+            continue
+        if guard is not None:  # it looks at rows by the numbers in their last column
+            for i in range(begin, begin + m):
+                rows[start + i, d] = columns[d, members[i]]
+        if m <= effort.exact_rows:
+            for a in range(d):
+                for i in range(m):
+                    space.block[a, i] = columns[a, members[begin + i]]
+            if guard is not None:
+                load_codes(rows, start + begin, m, guard)
+            grow_block(
+                space.block,
+                m,
+                start + begin,
+                depth,
+                k,
+                gauge,
+                preferred,
+                effort,
+                worth,
+                guard,
+                found,
+                space.small,
+                space.others,
+                record,
+            )
+            for i in range(m):
+                space.others[i] = members[begin + space.small[0, i]]
+            for i in range(m):
+                members[begin + i] = space.others[i]
+            continue
+        left = _cut_columns(
+            rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record, depth
+        )
+        if left > 0:
+            top = _push_sides(stack, top, begin, m, left, depth + 1)
+    for i in range(n_rows):
+        member = members[i]
+        for a in range(d + 1):
+            rows[start + i, a] = columns[a, member]
 
 
 @kernel
-def _probe_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, found, block, members):
-    """The cut that is best for a probe of the node's rows; left in `work`, -1 where the probe shows none."""
-    n = min(m, effort.probe_rows)
-    draw_sample(rows, start, m, n, seed, block)
-    for i in range(n):
-        members[0, i] = i
-    least = max((k * n) // m, np.int64(1))  # rows of the probe that stand for k rows
+def _cut_columns(
+    rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record, depth
+):
+    """Cut the node members[begin:begin+m] by a sample; the size of its left side, 0 where it is a leaf."""
+    columns, members, others = space.columns, space.members, space.others
+    n_drawn = _n_drawn(m, effort)
+    draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
+    target = space.block if _is_probe(m, effort) else work.sample
+    for i in range(n_drawn):
+        space.drawn[i] = members[begin + space.drawn[i]]
+    for a in range(target.shape[0]):
+        for i in range(n_drawn):
+            target[a, i] = columns[a, space.drawn[i]]
+    axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+    left = np.int64(0)
+    if axis >= 0 and (preferred[axis] or not preferred.any()):
+        left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
+    fails = left < k or m - left < k
+    if guard is not None and not fails:
+        for i in range(begin, begin + m):
+            rows[start + i, rows.shape[1] - 1] = columns[rows.shape[1] - 1, members[i]]
+        fails = not sides_hold(rows, start + begin, m, left, guard)
+    if fails:
+        for i in range(begin, begin + m):
+            for a in range(rows.shape[1]):
+                rows[start + i, a] = columns[a, members[i]]
+        axis = _cut_by_all_rows(
+            rows, start + begin, m, k, gauge, preferred, effort, worth, guard, axis, work, found, space
+        )
+        if axis < 0:
+            return 0
+        left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
+    _keep_cut(record, start + begin + left, depth, axis, work)
+    return left
+
+
+@kernel
+def _keep_cut(record, place, depth, axis, work):
+    record.depth[place] = depth
+    record.axis[place] = axis
+    record.threshold[place] = work.threshold[0]
+    record.left_set[place] = work.left_set[0]
+
+
+@kernel
+def _is_probe(m, effort):
+    return m <= effort.probe_nodes and effort.probe_rows > 0
+
+
+@kernel
+def _n_drawn(m, effort):
+    """How many rows of a node of m rows are looked at."""
+    if m > effort.probe_nodes:
+        factor = min(max(m // (_ROWS_PER_SAMPLED * effort.sample_rows), 1), MAX_SAMPLE_FACTOR)
+        return min(m, effort.sample_rows * factor)
+    if effort.probe_rows == 0:
+        return np.int64(_MEDIAN_ROWS)
+    return min(m, effort.probe_rows)
+
+
+@kernel
+def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space):
+    """The cut that the drawn rows suggest for their node of m rows, left in `work`; -1 where they show none."""
+    if m > effort.probe_nodes:
+        factor = min(max(m // (_ROWS_PER_SAMPLED * effort.sample_rows), 1), MAX_SAMPLE_FACTOR)
+        n_bins = min(effort.n_bins * factor, np.int64(_MOST_BINS))
+        return forecast_cut(gauge, preferred, m, n_drawn, n_bins, k, effort.growth, work)
+    if effort.probe_rows == 0:
+        return median_cut(gauge, preferred, n_drawn, work)
+    for i in range(n_drawn):
+        space.small[0, i] = i
+    load_points(space.block, n_drawn, gauge, found)
+    least = max((k * n_drawn) // m, np.int64(1))  # rows of the probe that stand for k rows
     axis = search_cut(
-        block, members[0], np.int64(0), n, gauge, preferred, effort.n_candidates, least, worth[1], None, found
+        space.block,
+        space.small[0],
+        np.int64(0),
+        n_drawn,
+        gauge,
+        preferred,
+        effort.n_candidates,
+        least,
+        worth[1],
+        None,
+        found,
     )
     if axis >= 0:
         work.threshold[0] = found.threshold[axis]
@@ -210,131 +289,50 @@ def _probe_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, f
 
 
 @kernel
-def _middle_cut(rows, start, m, k, gauge, preferred, guard, found, block, members):
-    """The widest axis that can be cut, cut near the middle, with a multiple of k rows on the left; -1: none can."""
-    d = gauge.kind.shape[0]
-    for a in range(d):
-        if gauge.kind[a] == MASK:
-            mask = np.uint64(0)
-            for i in range(start, start + m):
-                mask |= np.uint64(1) << np.uint64(rows[i, a])
-            found.width[a] = mask_width(gauge, a, mask)
-        else:
-            lo = rows[start, a]
-            hi = lo
-            for i in range(start, start + m):
-                lo = min(lo, rows[i, a])
-                hi = max(hi, rows[i, a])
-            found.width[a] = range_width(gauge, a, lo, hi)
-    if guard is not None:
+def _cut_by_all_rows(rows, start, m, k, gauge, preferred, effort, worth, guard, sampled, work, found, space):
+    """A valid cut of rows[start:start+m] wherever there is one, left in `work`; the axis, -1 where there is none.
+
+    Preferred axes come first, whatever the sample suggested: it can miss the only cut of a preferred axis. With a
+    guard, nodes are searched like small ones as long as the scratch space suffices; of larger ones the most even cut.
+    """
+    if guard is not None and m <= space.block.shape[1]:
+        for i in range(m):
+            space.small[0, i] = i
+            for a in range(space.block.shape[0]):
+                space.block[a, i] = rows[start + i, a]
         load_codes(rows, start, m, guard)
-    middle = max((m // k) // 2, 1) * k
+        load_points(space.block, m, gauge, found)
+        axis = block_cut(
+            space.block, space.small, np.int64(0), m, k, gauge, preferred, effort, worth, guard, found, space.others
+        )
+        if axis >= 0:
+            work.threshold[0] = found.threshold[axis]
+            work.left_set[0] = found.left_set[axis]
+        return axis
+    by_sample = work.threshold[0], work.left_set[0]
     for favourite in (True, False):
-        for _ in range(d):
-            axis = np.int64(-1)
-            for a in range(d):
-                wider = found.width[a] > (0.0 if axis < 0 else found.width[axis])
-                if preferred[a] == favourite and wider:
-                    axis = np.int64(a)
-            if axis < 0:
-                break
-            for i in range(m):
-                block[axis, i] = rows[start + i, axis]
-                members[0, i] = i
-            if cut_near(block, members[0], np.int64(0), m, gauge, axis, k, middle, guard, found):
-                return axis
-            found.width[axis] = 0.0  # not to be tried again
+        if guard is not None:
+            axis, threshold, left_set = even_valid_cut(rows, start, m, k, gauge, preferred, favourite, guard)
+        else:
+            if not favourite and sampled >= 0 and preferred.any() and not preferred[sampled]:
+                left = count_left(rows, start, m, gauge, sampled, by_sample[0], by_sample[1])
+                if k <= left <= m - k:  # no preferred axis can be cut: the sample's cut stands
+                    return sampled
+            axis, threshold, left_set = even_cut(rows, start, m, k, gauge, preferred, favourite)
+        if axis >= 0:
+            work.threshold[0] = threshold
+            work.left_set[0] = left_set
+            return axis
     return np.int64(-1)
 
 
 @kernel
-def _small_cut(rows, start, m, k, gauge, preferred, effort, worth, guard, found, block, members):
-    for i in range(m):
-        for a in range(block.shape[0]):
-            block[a, i] = rows[start + i, a]
-        members[0, i] = i
-    if guard is not None:
-        load_codes(rows, start, m, guard)
-    axis = search_cut(
-        block, members[0], np.int64(0), m, gauge, preferred, effort.n_candidates, k, worth[0], guard, found
-    )
-    if axis < 0 or m > effort.rollout_rows or m < 3 * k:  # below 3k both sides are leaves: the price was exact
-        return axis
-    # The best few cuts, each tried down to the leaves by the plain search. `found` is reused below, so keep them.
-    d = gauge.kind.shape[0]
-    n_tries = min(effort.n_rollouts, d)
-    axes = np.empty(n_tries, np.int64)
+def count_left(rows, start, m, gauge, axis, threshold, left_set):
+    """How many of rows[start:start+m] lie on the left side of a cut."""
     n = 0
-    for _ in range(n_tries):
-        best = np.int64(-1)
-        for a in range(d):
-            taken = False
-            for t in range(n):
-                taken |= axes[t] == a
-            if not taken and found.cost[a] < np.inf and (best < 0 or found.cost[a] < found.cost[best]):
-                best = a
-        if best < 0:
-            break
-        axes[n] = best
-        n += 1
-    if n < 2:
-        return axis
-    threshold = found.threshold.copy()
-    left_set = found.left_set.copy()
-    least = np.inf
-    for t in range(n):
-        a = axes[t]
-        found.threshold[a] = threshold[a]
-        found.left_set[a] = left_set[a]
-        for i in range(m):
-            members[1, i] = i
-        left = divide_members(block, members[1], np.int64(0), m, gauge, a, found)
-        loss = _rollout(block, members[1], np.int64(0), left, k, gauge, preferred, effort, worth, guard, found)
-        loss += _rollout(block, members[1], left, m - left, k, gauge, preferred, effort, worth, guard, found)
-        if loss < least:
-            least = loss
-            axis = a
-    found.threshold[axis] = threshold[axis]
-    found.left_set[axis] = left_set[axis]
-    return axis
-
-
-@kernel
-def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, guard, found):
-    """The certainty penalty of these members when they are cut to leaves greedily."""
-    n_candidates = min(effort.n_candidates, np.int64(_ROLLOUT_CANDIDATES))
-    stack = np.empty((64, 2), np.int64)
-    stack[0, 0] = start
-    stack[0, 1] = m
-    top = 1
-    loss = 0.0
-    while top > 0:
-        top -= 1
-        start = stack[top, 0]
-        m = stack[top, 1]
-        axis = np.int64(-1)
-        if m >= 2 * k:
-            axis = search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth[0], guard, found)
-        if axis < 0:
-            loss += m * members_width(block, members, start, m, gauge, found.width)
-        elif m < 3 * k:  # two leaves: the price of the cut is their loss (g is 1 below k, and nearly so below 2k)
-            left = divide_members(block, members, start, m, gauge, axis, found)
-            loss += left * members_width(block, members, start, left, gauge, found.width)
-            loss += (m - left) * members_width(block, members, start + left, m - left, gauge, found.width)
-        else:
-            left = divide_members(block, members, start, m, gauge, axis, found)
-            if left < m - left:
-                stack[top, 0] = start + left
-                stack[top, 1] = m - left
-                stack[top + 1, 0] = start
-                stack[top + 1, 1] = left
-            else:
-                stack[top, 0] = start
-                stack[top, 1] = left
-                stack[top + 1, 0] = start + left
-                stack[top + 1, 1] = m - left
-            top += 2
-    return loss
+    for i in range(start, start + m):
+        n += is_left(gauge, axis, rows[i, axis], threshold, left_set)
+    return n
 
 
 @kernel

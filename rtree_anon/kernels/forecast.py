@@ -24,12 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, MISSING, TABLE, mask_width, range_width
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.sorting import sort_distinct
 
 SPAN_ROWS = 64  # measured: 50 to 100 are equally good, 16 and 256 are worse
 MAX_BINS = 64
 _SHARES = 1024  # resolution of the tables of powers
 _EDGE_ROWS_PER_BIN = 4
+_INDEX_BITS = 20  # a sort key is (code << _INDEX_BITS) | number in the sample
 
 
 class Forecast(NamedTuple):
@@ -46,6 +48,10 @@ class Forecast(NamedTuple):
     begin: NDArray[np.int64]  # [MAX_BINS + 1]
     covered: NDArray[np.float64]  # 1 - F**s - (1 - F)**s for F = 0/_SHARES .. _SHARES/_SHARES
     present: NDArray[np.float64]  # 1 - (1 - p)**s for p = 0/_SHARES .. _SHARES/_SHARES
+    rank: NDArray[np.uint8]  # [MAX_BINS]
+    centre: NDArray[np.float64]  # [MAX_BINS]
+    keys: NDArray[np.int64]
+    ordered: NDArray[np.int64]
     threshold: NDArray[np.int32]  # [1]
     left_set: NDArray[np.uint64]  # [1]
 
@@ -65,34 +71,36 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
         np.zeros(MAX_BINS + 1, np.int64),
         1 - share**SPAN_ROWS - (1 - share) ** SPAN_ROWS,
         1 - (1 - share) ** SPAN_ROWS,
+        np.zeros(MAX_BINS, np.uint8),
+        np.zeros(MAX_BINS),
+        np.empty(n_rows, np.int64),
+        np.empty(n_rows, np.int64),
         np.zeros(1, np.int32),
         np.zeros(1, np.uint64),
     )
 
 
-@kernel
-def draw_sample(rows, start, m, n_sample, seed, sample):
-    """Copy n_sample rows of rows[start:start+m], one at random from each of n_sample equal parts, to `sample`.
+@lean_kernel
+def draw_numbers(start, m, n_drawn, seed, drawn):
+    """Draw n_drawn of the numbers 0 .. m-1, one at random from each of n_drawn equal parts.
 
-    The random numbers depend on the node and the seed alone, so that any number of threads builds the same tree.
+    They depend on the node (m rows from `start` on) and the seed alone, so that any number of threads builds the same
+    tree.
     """
-    d = sample.shape[0]
     state = np.uint64(start) * np.uint64(0x9E3779B97F4A7C15)
     state ^= np.uint64(m) * np.uint64(0xD1B54A32D192ED03) ^ np.uint64(seed)
-    step = m / n_sample
-    for i in range(n_sample):
+    step = m / n_drawn
+    for i in range(n_drawn):
         state += np.uint64(0x9E3779B97F4A7C15)  # splitmix64
         z = state
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
         fraction = np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-        row = start + min(np.int64((i + fraction) * step), m - 1)
-        for a in range(d):
-            sample[a, i] = rows[row, a]
+        drawn[i] = min(np.int64((i + fraction) * step), m - 1)
 
 
-@kernel
+@lean_kernel
 def median_cut(gauge, preferred, n_sample, work):
     """The widest axis of work.sample (preferred axes first), cut at the median; -1 where every axis has one value."""
     d = gauge.kind.shape[0]
@@ -106,13 +114,12 @@ def median_cut(gauge, preferred, n_sample, work):
                     widest = width
                     axis = a
         if axis >= 0:
-            _bin_axis(gauge, axis, n_sample, np.int64(MAX_BINS), work)
             _cut_at_median(gauge, axis, n_sample, work)
             return axis
     return np.int64(-1)
 
 
-@kernel
+@lean_kernel
 def forecast_cut(gauge, preferred, m, n_sample, n_bins, k, growth, work):
     """The cheapest cut of a node of m rows by its sample; -1 where it shows none. `growth` is the exponent of g."""
     d = gauge.kind.shape[0]
@@ -153,7 +160,7 @@ def forecast_cut(gauge, preferred, m, n_sample, n_bins, k, growth, work):
     return best_axis
 
 
-@kernel
+@lean_kernel
 def _expected_widths(gauge, s1, s2, work):
     """Expected widths of the boxes of SPAN_ROWS rows of the left side (work.left) and of the right side (the rest)."""
     w1 = 0.0
@@ -188,7 +195,7 @@ def _expected_widths(gauge, s1, s2, work):
     return w1, w2
 
 
-@kernel
+@lean_kernel
 def _sample_width(gauge, a, n_sample, work):
     column = work.sample[a]
     if gauge.kind[a] == MASK:
@@ -204,7 +211,7 @@ def _sample_width(gauge, a, n_sample, work):
     return range_width(gauge, a, lo, hi)
 
 
-@kernel
+@lean_kernel
 def _bin_axis(gauge, a, n_sample, n_bins, work):
     """Distribute the sample's rows over bins of about equal counts; on a MASK axis over categories by frequency."""
     column = work.sample[a]
@@ -224,7 +231,7 @@ def _bin_axis(gauge, a, n_sample, n_bins, work):
                     at -= 1
                 edge[at] = c
                 n += 1
-        rank = np.zeros(MAX_BINS, np.uint8)
+        rank = work.rank
         for b in range(n):
             rank[edge[b]] = b
         total[:] = 0
@@ -236,15 +243,18 @@ def _bin_axis(gauge, a, n_sample, n_bins, work):
         return
     # For the edges a part of the sample will do: every n-th, since a node's rows may come sorted.
     stride = max(n_sample // (_EDGE_ROWS_PER_BIN * n_bins), 1)
-    ordered = np.empty((n_sample + stride - 1) // stride, np.int32)
-    for i in range(ordered.shape[0]):
-        ordered[i] = column[i * stride]
-    ordered.sort()
-    step = ordered.shape[0] / n_bins
+    n_ordered = (n_sample + stride - 1) // stride
+    ordered = work.ordered
+    for i in range(n_ordered):
+        work.keys[i] = (np.int64(column[i * stride]) << _INDEX_BITS) | i
+    sort_distinct(work.keys, n_ordered, ordered)
+    for i in range(n_ordered):
+        ordered[i] >>= _INDEX_BITS
+    step = n_ordered / n_bins
     edge[0] = MISSING  # the first bin begins below everything
     n = 1
     due = step
-    for i in range(1, ordered.shape[0]):
+    for i in range(1, n_ordered):
         if ordered[i] != ordered[i - 1] and i >= due - 0.5 * step and n < MAX_BINS:
             edge[n] = ordered[i]
             n += 1
@@ -255,7 +265,8 @@ def _bin_axis(gauge, a, n_sample, n_bins, work):
         first = edge[b]
         for i in range(n_sample):
             bins[i] += column[i] >= first
-    centre = np.zeros(MAX_BINS)
+    centre = work.centre
+    centre[:] = 0.0
     missing = False
     for i in range(n_sample):
         code = column[i]
@@ -276,7 +287,7 @@ def _bin_axis(gauge, a, n_sample, n_bins, work):
     work.n_bins[a] = n
 
 
-@kernel
+@lean_kernel
 def _sort_by_bin(axis, n_sample, work):
     begin = work.begin
     bins = work.bins[axis]
@@ -293,22 +304,35 @@ def _sort_by_bin(axis, n_sample, work):
     begin[0] = 0
 
 
-@kernel
+@lean_kernel
 def _cut_at_median(gauge, axis, n_sample, work):
-    """The boundary between bins that is nearest to half of the sample."""
-    count = 0
-    best = n_sample + 1
+    """The place between different values (on a MASK axis between categories) that is nearest to half of the sample."""
     at = np.int64(1)
-    for b in range(work.n_bins[axis] - 1):
-        count += work.total[axis, b]
-        off = abs(2 * count - n_sample)
-        if off < best:
+    best = n_sample + 1
+    if gauge.kind[axis] == MASK:
+        _bin_axis(gauge, axis, n_sample, np.int64(MAX_BINS), work)
+        count = 0
+        for b in range(work.n_bins[axis] - 1):
+            count += work.total[axis, b]
+            off = abs(2 * count - n_sample)
+            if off < best:
+                best = off
+                at = b + 1
+        _cut_before_bin(gauge, axis, at, work)
+        return
+    column, keys, ordered = work.sample[axis], work.keys, work.ordered
+    for i in range(n_sample):
+        keys[i] = (np.int64(column[i]) << _INDEX_BITS) | i
+    sort_distinct(keys, n_sample, ordered)
+    for i in range(1, n_sample):
+        off = abs(2 * i - n_sample)
+        if off < best and (ordered[i] >> _INDEX_BITS) != (ordered[i - 1] >> _INDEX_BITS):
             best = off
-            at = b + 1
-    _cut_before_bin(gauge, axis, at, work)
+            at = np.int64(i)
+    work.threshold[0] = np.int32(ordered[at] >> _INDEX_BITS)
 
 
-@kernel
+@lean_kernel
 def _cut_before_bin(gauge, axis, at, work):
     if gauge.kind[axis] == MASK:
         left_set = np.uint64(0)

@@ -25,7 +25,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.jit import lean_kernel
 
 LINEAR, MASK, GAPPED, TABLE, TREE = 0, 1, 2, 3, 4
 MISSING = np.int32(-(2**31))
@@ -58,7 +58,7 @@ def popcount(typing_context, bits):
     return types.uint64(types.uint64), generate
 
 
-@kernel
+@lean_kernel
 def mask_width(gauge, a, mask):
     missing = mask >> MISSING_BIT
     if missing != np.uint64(0):
@@ -66,7 +66,7 @@ def mask_width(gauge, a, mask):
     return (np.int64(popcount(mask)) - 1) * gauge.scale[a]  # type: ignore[call-arg]
 
 
-@kernel
+@lean_kernel
 def range_width(gauge, a, lo, hi):
     """Width of the codes lo..hi on an axis that is not a MASK."""
     if lo == hi:
@@ -89,7 +89,7 @@ def range_width(gauge, a, lo, hi):
     return gauge.full[a]
 
 
-@kernel
+@lean_kernel
 def box_width(gauge, lo, hi, mask):
     """Width of a box: `lo`, `hi` int32[d] (not read on MASK axes), `mask` uint64[number of MASK axes]."""
     width = 0.0

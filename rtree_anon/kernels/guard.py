@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.constraint import Constraint, Tally, add_row, clear_tally, run_holds, tally_for, tally_holds
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.jit import lean_kernel
 
 
 class Guard(NamedTuple):
@@ -37,7 +37,7 @@ def guard_for(constraint: Constraint, n_rows: int) -> Guard:
     )
 
 
-@kernel
+@lean_kernel
 def load_codes(rows, start, m, guard):
     """Copy what the constraint looks at, for rows[start:start+m], to guard.codes: the search reads it many times."""
     number = rows.shape[1] - 1
@@ -48,7 +48,7 @@ def load_codes(rows, start, m, guard):
             guard.codes[i, j] = codes[row, j]
 
 
-@kernel
+@lean_kernel
 def sides_hold(rows, start, m, left, guard):
     """Whether both rows[start:start+left] and rows[start+left:start+m] satisfy the constraint."""
     numbers = rows[:, rows.shape[1] - 1]
@@ -57,7 +57,7 @@ def sides_hold(rows, start, m, left, guard):
     return run_holds(numbers, start + left, start + m, guard.constraint, guard.tally)
 
 
-@kernel
+@lean_kernel
 def mark_cuts(codes, order, keys, m, k, constraint, tally, valid):
     """Judge the cuts of m sorted rows: before position i, order[:i] on the left, wherever keys[i - 1] != keys[i].
 
@@ -84,7 +84,7 @@ def mark_cuts(codes, order, keys, m, k, constraint, tally, valid):
     return first, last
 
 
-@kernel
+@lean_kernel
 def _valid_range(codes, order, m, k, constraint, tally):
     first = m
     for i in range(m - k):

@@ -19,7 +19,7 @@ A node is given as `block`, an int32 (axes, rows) array, and `members`, position
 `members`.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg, unreachable"
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
 from rtree_anon.kernels.guard import mark_cuts
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes
+from rtree_anon.kernels.sorting import sort_distinct
 
 INDEX_BITS = 20  # a sort key is (code << INDEX_BITS) | member
 MAX_BLOCK_ROWS = 1 << INDEX_BITS  # with more rows, members would spill into the codes
 _INDEX_MASK = (1 << INDEX_BITS) - 1
-LANES = 8  # LINEAR axes that are swept together: independent of each other, so that the processor overlaps them
-_INSERTION_ROWS = 40  # insertion sort is the faster one below this (measured)
 
 
 class Finding(NamedTuple):
@@ -47,12 +47,19 @@ class Finding(NamedTuple):
     threshold: NDArray[np.int32]  # the first code of the right side (not on MASK axes)
     left_set: NDArray[np.uint64]  # the categories of the left side (MASK axes)
     keys: NDArray[np.int64]
+    sorted: NDArray[np.int64]
     order: NDArray[np.uint32]
     left: NDArray[np.float64]
     right: NDArray[np.float64]
-    points: NDArray[np.float32]  # (rows, sweeps, LANES): see _load_points
+    points: NDArray[np.float32]  # (sweeps, rows, LANES): see load_points
+    sides: NDArray[np.float32]  # [LANES]
     count: NDArray[np.int32]  # [64] rows per category
     ranked: NDArray[np.int32]  # [64] categories by frequency
+    stack: NDArray[np.int64]  # (64, 3): nodes that wait; of a rollout (64, 2)
+    rollout_stack: NDArray[np.int64]
+    axes: NDArray[np.int64]  # cuts that are tried down to the leaves, and what they are
+    kept_threshold: NDArray[np.int32]
+    kept_set: NDArray[np.uint64]
 
 
 def finding(n_axes: int, n_rows: int) -> Finding:
@@ -63,12 +70,19 @@ def finding(n_axes: int, n_rows: int) -> Finding:
         np.empty(n_axes, np.int32),
         np.empty(n_axes, np.uint64),
         np.empty(n_rows, np.int64),
+        np.empty(n_rows, np.int64),
         np.empty(n_rows, np.uint32),
         np.empty(n_rows),
         np.empty(n_rows),
-        np.zeros((n_rows, -(-n_axes // LANES), LANES), np.float32),
+        np.zeros((-(-n_axes // LANES), n_rows, LANES), np.float32),  # lanes without an axis stay 0
+        np.empty(LANES, np.float32),
         np.zeros(64, np.int32),
         np.empty(64, np.int32),
+        np.empty((64, 3), np.int64),
+        np.empty((64, 2), np.int64),
+        np.empty(n_axes, np.int64),
+        np.empty(n_axes, np.int32),
+        np.empty(n_axes, np.uint64),
     )
 
 
@@ -78,7 +92,7 @@ def worth_table(k: int, n_rows: int, growth: float) -> NDArray[np.float64]:
     return np.stack([n * np.maximum(n // k, 1.0) ** growth, n * np.maximum(n, 1.0) ** growth])
 
 
-@kernel
+@lean_kernel
 def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, found):
     """Price the cuts of members[start:start+m]; return the axis of the best one, -1 where none is possible.
 
@@ -88,8 +102,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     d = gauge.kind.shape[0]
     for a in range(d):
         found.cost[a] = np.inf
-    _measure_axes(block, members, start, m, gauge, found.width)
-    n_sweeps = _load_points(block, members, start, m, gauge, found)
+    measure_axes(block, members, start, m, gauge, found)
     best = np.int64(-1)
     for favourite in (True, False):
         tried = 0
@@ -102,7 +115,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
                     widest = found.width[a]
             if axis < 0:
                 break
-            _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, guard, found)
+            _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found)
             if found.cost[axis] == np.inf:
                 found.width[axis] = -found.width[axis]  # not to be tried again; the sign is restored below
                 continue
@@ -118,57 +131,66 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     return best
 
 
-@kernel
-def divide_members(block, members, start, m, gauge, axis, found):
-    """Bring the left side of the cut on `axis` to the front of members[start:start+m]; return its size."""
-    i = start
-    j = start + m - 1
+@lean_kernel
+def divide_members(block, members, start, m, gauge, axis, threshold, left_set, others):
+    """Bring the left side of a cut to the front of members[start:start+m]; return its size. `others` is scratch space.
+
+    Without branches that a processor could guess wrong: every member is written to both sides, and one of them counts.
+    """
     column = block[axis]
-    while True:
-        while i <= j and is_left(gauge, axis, column[members[i]], found.threshold[axis], found.left_set[axis]):
-            i += 1
-        while i <= j and not is_left(gauge, axis, column[members[j]], found.threshold[axis], found.left_set[axis]):
-            j -= 1
-        if i >= j:
-            return i - start
-        members[i], members[j] = members[j], members[i]
-        i += 1
-        j -= 1
+    n_left = np.int64(0)
+    n_right = np.int64(0)
+    if gauge.kind[axis] == MASK:
+        for i in range(m):
+            member = members[start + i]
+            left = np.int64((left_set >> np.uint64(column[member])) & np.uint64(1))
+            members[start + n_left] = member
+            others[n_right] = member
+            n_left += left
+            n_right += 1 - left
+    else:
+        for i in range(m):
+            member = members[start + i]
+            left = np.int64(column[member] < threshold)
+            members[start + n_left] = member
+            others[n_right] = member
+            n_left += left
+            n_right += 1 - left
+    for i in range(n_right):
+        members[start + n_left + i] = others[i]
+    return n_left
 
 
-@kernel
+@lean_kernel
 def is_left(gauge, axis, code, threshold, left_set):
     if gauge.kind[axis] == MASK:
         return ((left_set >> np.uint64(code)) & np.uint64(1)) != np.uint64(0)
     return code < threshold
 
 
-@kernel
-def members_width(block, members, start, m, gauge, widths):
-    """Width of the tight box around the members; `widths` is scratch space for one number per axis."""
-    _measure_axes(block, members, start, m, gauge, widths)
+@lean_kernel
+def members_width(block, members, start, m, gauge, found):
+    """Width of the tight box around the members."""
+    measure_axes(block, members, start, m, gauge, found)
     width = 0.0
-    for a in range(widths.shape[0]):
-        width += widths[a]
+    for a in range(found.width.shape[0]):
+        width += found.width[a]
     return width
 
 
-@kernel
-def _measure_axes(block, members, start, m, gauge, widths):
-    """The width of the members' box on every axis. One call for all: a call costs as much as the work on a few rows."""
-    for a in range(gauge.n_linear):
-        lo = block[a, members[start]]
-        hi = lo
-        for i in range(start + 1, start + m):
-            code = block[a, members[i]]
-            lo = min(lo, code)
-            hi = max(hi, code)
-        widths[a] = (np.int64(hi) - np.int64(lo)) * gauge.scale[a]
-    for a in range(gauge.n_linear, gauge.n_masked):
+@lean_kernel
+def measure_axes(block, members, start, m, gauge, found):
+    """found.width[a] becomes the width of the members' box on axis a, for every axis."""
+    n_linear = gauge.n_linear
+    for sweep in range((n_linear + LANES - 1) // LANES):
+        box_sides(found.points[sweep], members, start, start + m, found.sides)
+        for a in range(sweep * LANES, min(n_linear, (sweep + 1) * LANES)):
+            found.width[a] = found.sides[a - sweep * LANES]
+    for a in range(n_linear, gauge.n_masked):
         mask = np.uint64(0)
         for i in range(start, start + m):
             mask |= np.uint64(1) << np.uint64(block[a, members[i]])
-        widths[a] = mask_width(gauge, a, mask)
+        found.width[a] = mask_width(gauge, a, mask)
     for a in range(gauge.n_masked, gauge.kind.shape[0]):
         lo = block[a, members[start]]
         hi = lo
@@ -176,11 +198,11 @@ def _measure_axes(block, members, start, m, gauge, widths):
             code = block[a, members[i]]
             lo = min(lo, code)
             hi = max(hi, code)
-        widths[a] = range_width(gauge, a, lo, hi)
+        found.width[a] = range_width(gauge, a, lo, hi)
 
 
-@kernel
-def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, guard, found):
+@lean_kernel
+def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found):
     """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot be valid."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
@@ -196,7 +218,7 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, guard
         judged = not guard.constraint.upward
         if first > last:
             return
-    _grow_boxes(block, m, k, gauge, n_sweeps, found)
+    _grow_boxes(block, m, k, gauge, found)
     best = np.inf
     at = -1
     for i in range(first, last + 1):
@@ -213,29 +235,33 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, n_sweeps, guard
     _keep_cut(masked, axis, at, n_ranked, found)
 
 
-@kernel
+@lean_kernel
 def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
-    """Cut one axis as near as possible to `middle` rows on the left, unpriced; False where it cannot be cut."""
+    """Cut one axis as near as possible to `middle` rows on the left, unpriced; those rows, 0 where it cannot be cut."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
     first = k
     last = m - k
     judged = False
     if guard is not None:
-        keys = found.keys
-        first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
+        first, last = mark_cuts(guard.codes, found.order, found.keys, m, k, guard.constraint, guard.tally, guard.valid)
         judged = not guard.constraint.upward
-    for off in range(m):
-        for at in (middle - off, middle + off):
-            if first <= at <= last and found.keys[at] != found.keys[at - 1]:
-                if guard is not None and judged and not guard.valid[at]:
-                    continue
-                _keep_cut(masked, axis, at, n_ranked, found)
-                return True
-    return False
+    keys = found.keys
+    best = np.int64(0)
+    distance = m
+    for at in range(first, last + 1):
+        off = abs(at - middle)
+        if keys[at] != keys[at - 1] and off < distance:
+            if guard is not None and judged and not guard.valid[at]:
+                continue
+            best = at
+            distance = off
+    if best > 0:
+        _keep_cut(masked, axis, best, n_ranked, found)
+    return best
 
 
-@kernel
+@lean_kernel
 def _keep_cut(masked, axis, at, n_ranked, found):
     """Leave the cut between the sorted members at - 1 and at in `found`."""
     if masked:
@@ -248,7 +274,7 @@ def _keep_cut(masked, axis, at, n_ranked, found):
         found.threshold[axis] = np.int32(found.keys[at])
 
 
-@kernel
+@lean_kernel
 def _sort_members(block, members, start, m, masked, axis, found):
     """Fill found.order (members by their key on the axis) and found.keys (the keys alone, ascending).
 
@@ -289,49 +315,34 @@ def _sort_members(block, members, start, m, masked, axis, found):
     for i in range(m):
         member = members[start + i]
         keys[i] = (np.int64(column[member]) << INDEX_BITS) | np.int64(member)
-    if m <= _INSERTION_ROWS:
-        for i in range(1, m):
-            key = keys[i]
-            j = i - 1
-            while j >= 0 and keys[j] > key:
-                keys[j + 1] = keys[j]
-                j -= 1
-            keys[j + 1] = key
-    else:
-        keys[:m].sort()
+    sort_distinct(keys, m, found.sorted)
     for i in range(m):
-        found.order[i] = np.uint32(keys[i] & _INDEX_MASK)
-        keys[i] >>= INDEX_BITS
+        key = found.sorted[i]
+        found.order[i] = np.uint32(key & _INDEX_MASK)
+        keys[i] = key >> INDEX_BITS
     return n_ranked
 
 
-@kernel
-def _load_points(block, members, start, m, gauge, found):
-    """Put the members' LINEAR coordinates, in units of width, side by side in found.points; return how many sweeps.
+@lean_kernel
+def load_points(block, m, gauge, found):
+    """Put the LINEAR coordinates of the first m columns of `block`, in units of width, side by side in found.points.
 
-    Axes of width 0 are left out; the lanes that remain are 0. Coordinates are relative to the first member, so that
-    float32 is exact enough to compare prices.
+    Once for a block; all searches among its rows use them. Coordinates are relative to the first row, so that float32
+    is exact enough to compare prices.
     """
-    lane = 0
     points = found.points
-    for a in range(gauge.n_linear):
-        if found.width[a] == 0.0:
-            continue
+    n_linear = gauge.n_linear
+    for a in range(n_linear):
         scale = gauge.scale[a]
-        origin = np.int64(block[a, members[start]])
-        for i in range(start, start + m):
-            member = members[i]
-            points[member, lane // LANES, lane % LANES] = np.float32((np.int64(block[a, member]) - origin) * scale)
-        lane += 1
-    n_sweeps = (lane + LANES - 1) // LANES
-    for rest in range(lane, n_sweeps * LANES):
-        for i in range(start, start + m):
-            points[members[i], n_sweeps - 1, rest % LANES] = np.float32(0.0)
-    return np.int64(n_sweeps)
+        column = block[a]
+        origin = np.int64(column[0])
+        sweep, lane = a // LANES, a % LANES
+        for i in range(m):
+            points[sweep, i, lane] = np.float32((np.int64(column[i]) - origin) * scale)
 
 
-@kernel
-def _grow_boxes(block, m, k, gauge, n_sweeps, found):
+@lean_kernel
+def _grow_boxes(block, m, k, gauge, found):
     """left[i] = width of the box around order[0..i], right[i] = around order[i..m-1], where a cut needs them.
 
     A cut leaves k rows on both sides, so that left ends k rows before the end and right begins k rows after the start.
@@ -340,9 +351,10 @@ def _grow_boxes(block, m, k, gauge, n_sweeps, found):
     for i in range(m):
         left[i] = 0.0
         right[i] = 0.0
-    for sweep in range(n_sweeps):
-        _sweep_lanes(found.points, order, np.int64(0), m - k, np.int64(1), sweep, left)
-        _sweep_lanes(found.points, order, m - 1, k - 1, np.int64(-1), sweep, right)
+    for sweep in range((gauge.n_linear + LANES - 1) // LANES):
+        points = found.points[sweep]
+        sweep_boxes(points, order, np.int64(0), m - k, np.int64(1), left)
+        sweep_boxes(points, order, m - 1, k - 1, np.int64(-1), right)
     for a in range(gauge.n_linear, gauge.kind.shape[0]):
         if found.width[a] == 0.0:
             continue
@@ -350,44 +362,7 @@ def _grow_boxes(block, m, k, gauge, n_sweeps, found):
         _sweep_axis(block[a], order, m - 1, k - 1, np.int64(-1), gauge, a, right)
 
 
-@kernel
-def _sweep_lanes(points, order, begin, end, step, sweep, widths):
-    """Add to widths[i] the width, on LANES axes, of the box around order[begin], ..., order[i]."""
-    at = order[begin]
-    lo0 = hi0 = points[at, sweep, 0]
-    lo1 = hi1 = points[at, sweep, 1]
-    lo2 = hi2 = points[at, sweep, 2]
-    lo3 = hi3 = points[at, sweep, 3]
-    lo4 = hi4 = points[at, sweep, 4]
-    lo5 = hi5 = points[at, sweep, 5]
-    lo6 = hi6 = points[at, sweep, 6]
-    lo7 = hi7 = points[at, sweep, 7]
-    for i in range(begin + step, end, step):
-        at = order[i]
-        x0, x1, x2, x3 = points[at, sweep, 0], points[at, sweep, 1], points[at, sweep, 2], points[at, sweep, 3]
-        x4, x5, x6, x7 = points[at, sweep, 4], points[at, sweep, 5], points[at, sweep, 6], points[at, sweep, 7]
-        lo0 = x0 if x0 < lo0 else lo0
-        hi0 = x0 if x0 > hi0 else hi0
-        lo1 = x1 if x1 < lo1 else lo1
-        hi1 = x1 if x1 > hi1 else hi1
-        lo2 = x2 if x2 < lo2 else lo2
-        hi2 = x2 if x2 > hi2 else hi2
-        lo3 = x3 if x3 < lo3 else lo3
-        hi3 = x3 if x3 > hi3 else hi3
-        lo4 = x4 if x4 < lo4 else lo4
-        hi4 = x4 if x4 > hi4 else hi4
-        lo5 = x5 if x5 < lo5 else lo5
-        hi5 = x5 if x5 > hi5 else hi5
-        lo6 = x6 if x6 < lo6 else lo6
-        hi6 = x6 if x6 > hi6 else hi6
-        lo7 = x7 if x7 < lo7 else lo7
-        hi7 = x7 if x7 > hi7 else hi7
-        widths[i] += ((hi0 - lo0) + (hi1 - lo1) + ((hi2 - lo2) + (hi3 - lo3))) + (
-            (hi4 - lo4) + (hi5 - lo5) + ((hi6 - lo6) + (hi7 - lo7))
-        )
-
-
-@kernel
+@lean_kernel
 def _sweep_axis(column, order, begin, end, step, gauge, a, widths):
     """Add to widths[i] the width, on an axis that is not LINEAR, of the box around order[begin], ..., order[i]."""
     if gauge.kind[a] == MASK:

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
+from rtree_anon.kernels.blocks import CutRecord, Effort
 from rtree_anon.kernels.boxes import boxes_of_runs, unions_of_boxes
 from rtree_anon.kernels.constraint import Constraint, satisfied_runs, tally_for
-from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, CutRecord, Effort, cut_node, grow
+from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, cut_node, grow, workspace
 from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.guard import guard_for
 from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
@@ -34,6 +35,7 @@ from rtree_anon.tree.grid import Codes, Grid, make_grid
 
 METHODS = ("optimal", "greedy", "hierarchical")
 _SEARCHED_ROWS = 1 << 14  # nodes whose sampled cut breaks the model are searched exactly up to this size
+_COLUMN_ROWS = 1 << 14  # nodes up to this size are laid out by columns: they fit the processor's second cache
 _SUBTREES_PER_THREAD = 16  # nodes smaller than this share of the table are grown in one call
 
 
@@ -293,6 +295,8 @@ def _cut_all(
     small = max(effort.exact_rows, effort.probe_rows)
     if constraint is not None:
         small = max(small, min(_SEARCHED_ROWS, n))
+    column_rows = max(min(_COLUMN_ROWS, n), effort.exact_rows)
+    n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
     worth = worth_table(k, small, effort.growth)
 
     def call(whole: bool, start: int, size: int, depth: int) -> int:
@@ -309,19 +313,18 @@ def _cut_all(
             effort,
             worth,
             seed,
-            forecast(d, effort.sample_rows * MAX_SAMPLE_FACTOR),
+            forecast(d, n_sample),
             finding(d, small),
-            np.empty((d, small), np.int32),
-            np.empty((2, small), np.uint32),
+            workspace(d, column_rows, small, n_sample),
             None if constraint is None else guard_for(constraint, small),
             record,
         )
         return int(result or 0)
 
-    if threads == 1 or n <= effort.exact_rows:
+    if threads == 1 or n <= column_rows:
         call(True, 0, n, 0)
         return record
-    whole_rows = max(n // (_SUBTREES_PER_THREAD * threads), effort.exact_rows)
+    whole_rows = max(n // (_SUBTREES_PER_THREAD * threads), column_rows)
     with ThreadPoolExecutor(threads) as pool:
         running: dict[Future[int], tuple[bool, int, int, int]] = {}
 

@@ -1,13 +1,13 @@
 """The dial between speed and quality: what `fast`, `balanced` and `best` mean to the kernels.
 
 The figures were chosen by measuring certainty and time on the Adult table and on Agrawal's data (`bench/quality.py`,
-`bench/speed.py`); `Effort` in kernels/cutting.py says what each one does.
+`bench/speed.py`); `Effort` in kernels/blocks.py says what each one does.
 """
 
 from __future__ import annotations
 
 from rtree_anon.errors import UsageError
-from rtree_anon.kernels.cutting import Effort
+from rtree_anon.kernels.blocks import Effort
 
 QUALITIES = ("fast", "balanced", "best")
 
@@ -21,5 +21,5 @@ def effort_for(quality: str, k: int, n_axes: int) -> Effort:
     if quality == "balanced":
         return Effort(max(8 * k, 64), 2, 4096, 64, 256, 8, 0, 0, growth)
     if quality == "best":
-        return Effort(16 * k, n_axes, 0, 0, 512, 16, 8 * k, 2, growth)
+        return Effort(16 * k, n_axes, 0, 0, 2048, 32, 8 * k, 3, growth)
     raise UsageError(f"quality={quality!r} is not known; choose one of {', '.join(QUALITIES)}.")

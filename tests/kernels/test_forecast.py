@@ -16,7 +16,7 @@ from rtree_anon.kernels.forecast import (
     Forecast,
     _bin_axis,
     _expected_widths,
-    draw_sample,
+    draw_numbers,
     forecast,
     forecast_cut,
     median_cut,
@@ -39,16 +39,13 @@ def sampled(table: Table) -> tuple[Grid, Forecast, int]:
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 64), st.integers(0, 2**40), st.integers(0, 500))
 def test_a_sample_has_one_row_of_each_part(m: int, n_sample: int, seed: int, start: int) -> None:
-    rows = np.zeros((start + m + 3, 3), np.int32)
-    rows[:, 0] = np.arange(len(rows))
-    sample = np.full((2, n_sample), -1, np.int32)
-    draw_sample(rows, start, m, n_sample, seed, sample)
-    for i, row in enumerate(sample[0].tolist()):
-        assert math.floor(start + i * m / n_sample) <= row <= math.ceil(start + (i + 1) * m / n_sample)
-        assert start <= row < start + m
-    again = np.empty_like(sample)
-    draw_sample(rows, start, m, n_sample, seed, again)
-    assert (again == sample).all()
+    drawn, again = np.full(n_sample, -1, np.int64), np.full(n_sample, -1, np.int64)
+    draw_numbers(start, m, n_sample, seed, drawn)
+    for i, number in enumerate(drawn.tolist()):
+        assert math.floor(i * m / n_sample) <= number <= math.ceil((i + 1) * m / n_sample)
+        assert 0 <= number < m
+    draw_numbers(start, m, n_sample, seed, again)
+    assert (again == drawn).all()
 
 
 @settings(max_examples=150, deadline=None)

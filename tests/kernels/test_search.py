@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtree_anon.kernels.search import Finding, cut_near, divide_members, finding, members_width, search_cut, worth_table
+from rtree_anon.kernels.search import (
+    Finding,
+    cut_near,
+    divide_members,
+    finding,
+    load_points,
+    members_width,
+    search_cut,
+    worth_table,
+)
 from rtree_anon.tree.grid import Grid, make_grid
 from tests import naive
 from tests.tables import Table, make_table, tables
@@ -33,6 +42,7 @@ class Search:
         worth = worth_table(k, n, self.growth)[0]
         candidates = len(table.space) if n_candidates is None else n_candidates
         gauge = self.grid.gauge
+        load_points(self.block, n, gauge, self.found)
         self.column = int(
             search_cut(
                 self.block, self.members, self.start, self.m, gauge, preferred, candidates, k, worth, None, self.found
@@ -47,7 +57,10 @@ class Search:
         return naive.cheapest_cut(self.table.space, a, self.rows, self.k, self.growth, self.table.missing)
 
     def divide(self, column: int) -> naive.Cut:
-        left = divide_members(self.block, self.members, self.start, self.m, self.grid.gauge, column, self.found)
+        threshold, left_set = self.found.threshold[column], self.found.left_set[column]
+        others = np.empty_like(self.members)
+        gauge = self.grid.gauge
+        left = divide_members(self.block, self.members, self.start, self.m, gauge, column, threshold, left_set, others)
         rows = self.rows
         return naive.Cut(rows[:left], rows[left:])
 
@@ -118,11 +131,10 @@ def test_a_preferred_axis_is_cut_while_it_can_be(table: Table, seed: int, data: 
 @given(tables(min_rows=2, max_rows=40), st.integers(0, 2**32))
 def test_the_width_of_members_is_that_of_their_rows(table: Table, seed: int) -> None:
     search = Search(table, seed, 1)
-    widths = np.empty(len(table.space))
-    found = members_width(search.block, search.members, search.start, search.m, search.grid.gauge, widths)
-    assert found == pytest.approx(naive.width(table.space, search.rows, table.missing), rel=1e-9, abs=1e-12)
+    found = members_width(search.block, search.members, search.start, search.m, search.grid.gauge, search.found)
+    assert found == nearly(naive.width(table.space, search.rows, table.missing))
     expected = [naive.axis_width(table.space, a, search.rows, table.missing) for a in search.grid.axis_of_column]
-    assert widths.tolist() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert search.found.width.tolist() == [nearly(width) for width in expected]
 
 
 @settings(max_examples=100, deadline=None)
@@ -135,8 +147,9 @@ def test_a_cut_near_the_middle_is_the_nearest_there_is(table: Table, seed: int, 
         cuts = naive.cuts_of_axis(table.space, a, search.rows, k, table.missing)
         off = min((abs(len(cut.left) - middle) for cut in cuts), default=None)
         cut = cut_near(search.block, search.members, search.start, m, gauge, column, k, middle, None, search.found)
-        assert cut == (off is not None)
+        assert (cut > 0) == (off is not None)
         if cut:
+            assert abs(cut - middle) == off
             assert abs(len(search.divide(column).left) - middle) == off
 
 
