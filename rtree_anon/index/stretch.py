@@ -24,7 +24,8 @@ from rtree_anon.index.bucket import MISSING, Bundles, Cutter
 from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.cuts import Cuts, in_space, joined
 from rtree_anon.index.scatter import Words
-from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, CutRecord
+from rtree_anon.kernels.blocks import CutRecord
+from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, workspace
 from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.routing import route_batch
 from rtree_anon.kernels.rowwords import unpack_column, unpack_rows
@@ -39,6 +40,7 @@ from rtree_anon.kernels.upkeep import (
     settle_leaves,
     sort_by_leaf,
 )
+from rtree_anon.tree.build import COLUMN_ROWS
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Grid
 
@@ -209,13 +211,13 @@ class Renewer:
             effort = effort_for(self.cutter.quality, k, n_axes)
             effort = effort._replace(exact_rows=min(effort.exact_rows, MAX_BLOCK_ROWS))
             small = max(effort.exact_rows, effort.probe_rows)
+            n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
             made[n_axes] = (
                 effort,
                 worth_table(k, small, effort.growth),
-                forecast(d, effort.sample_rows * MAX_SAMPLE_FACTOR),
+                forecast(d, n_sample),
                 finding(d, small),
-                np.empty((d, small), np.int32),
-                np.empty((2, small), np.uint32),
+                workspace(d, max(COLUMN_ROWS, effort.exact_rows), small, n_sample),
             )
         effort, worth, *scratch = made[n_axes]
         return (np.zeros(d, np.bool_), effort, worth, seed, *scratch)

@@ -28,7 +28,7 @@ import numba
 from numba.core import event
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def kernel(function: _Function) -> _Function:
@@ -37,7 +37,7 @@ def kernel(function: _Function) -> _Function:
     A literal number as an argument is a type of its own and compiles a second copy: kernels hand each other
     `np.int64(0)`.
     """
-    return _compiled(function, {"nogil": True, "error_model": "numpy"})
+    return _compiled(function, _OPTIONS)
 
 
 def lean_kernel(function: _Function) -> _Function:
@@ -46,7 +46,7 @@ def lean_kernel(function: _Function) -> _Function:
     numba counts references to arrays even where they are only looked at; handing a tuple of a dozen arrays from one
     small function to the next then takes longer than the work on a few rows.
     """
-    return _compiled(function, {"nogil": True, "error_model": "numpy", "_nrt": False})
+    return _compiled(function, {**_OPTIONS, "_nrt": False})
 
 
 def _compiled(function: _Function, options: dict[str, Any]) -> _Function:
@@ -54,13 +54,13 @@ def _compiled(function: _Function, options: dict[str, Any]) -> _Function:
     configuration: Any = numba.config
     directory = _cache_directory(Path(function.__code__.co_filename).stem)
     if directory is None:
-        return compile_(**_OPTIONS)(function)  # type: ignore[no-any-return]
+        return compile_(**options)(function)  # type: ignore[no-any-return]
     # The cache's place is read from numba's global configuration when the decorator runs. It is set for that moment
     # only: a user's own numba functions keep their own settings.
     before = configuration.CACHE_DIR
     configuration.CACHE_DIR = str(directory)
     try:
-        return compile_(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+        return compile_(cache=True, **options)(function)  # type: ignore[no-any-return]
     finally:
         configuration.CACHE_DIR = before
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from rtree_anon.kernels.gauge import mask_width, range_width
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.search import LANES
+from rtree_anon.kernels.lanes import LANES
 
 BLOCKS_PER_GROUP = 24  # leaves are first merged to blocks of about k1/24 rows, so that the time does not depend on k1
 

@@ -201,7 +201,7 @@ def choose_regions(first, second, root, starts, changed, k, slack, most_rows, be
 
 @kernel
 def recut_regions(
-    rows, starts, begin, end, depth, k, gauge, preferred, effort, worth, seed, work, found, block, members, record
+    rows, starts, begin, end, depth, k, gauge, preferred, effort, worth, seed, work, found, space, record
 ):
     """Cut every region down to leaves; depth[r] is where region r hangs."""
     for r in range(begin.shape[0]):
@@ -220,8 +220,7 @@ def recut_regions(
             seed,
             work,
             found,
-            block,
-            members,
+            space,
             None,
             record,
         )

@@ -35,7 +35,7 @@ from rtree_anon.tree.grid import Codes, Grid, make_grid
 
 METHODS = ("optimal", "greedy", "hierarchical")
 _SEARCHED_ROWS = 1 << 14  # nodes whose sampled cut breaks the model are searched exactly up to this size
-_COLUMN_ROWS = 1 << 14  # nodes up to this size are laid out by columns: they fit the processor's second cache
+COLUMN_ROWS = 1 << 14  # nodes up to this size are laid out by columns: they fit the processor's second cache
 _SUBTREES_PER_THREAD = 16  # nodes smaller than this share of the table are grown in one call
 
 
@@ -295,7 +295,7 @@ def _cut_all(
     small = max(effort.exact_rows, effort.probe_rows)
     if constraint is not None:
         small = max(small, min(_SEARCHED_ROWS, n))
-    column_rows = max(min(_COLUMN_ROWS, n), effort.exact_rows)
+    column_rows = max(min(COLUMN_ROWS, n), effort.exact_rows)
     n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
     worth = worth_table(k, small, effort.growth)
 
