@@ -111,7 +111,7 @@ def test_the_walk_sees_imports_of_all_forms() -> None:
 @pytest.mark.parametrize(
     ("package", "ours", "third_party"),
     [
-        ("rtree_anon.kernels", {"rtree_anon.kernels"}, {"numpy", "numba"}),
+        ("rtree_anon.kernels", {"rtree_anon.kernels"}, {"numpy", "numba", "llvmlite"}),
         ("rtree_anon.storage", {"rtree_anon.storage", "rtree_anon.errors"}, {"numpy", "msgpack", "xxhash"}),
         ("rtree_anon.checking", {"rtree_anon.checking", "rtree_anon.errors"}, {"numpy", "pyarrow"}),
         ("rtree_anon.datasets", {"rtree_anon.datasets", "rtree_anon.errors"}, {"numpy", "pyarrow"}),
