@@ -269,13 +269,17 @@ def _moved_ordered_holds(constraint, tally, j, n_rows):
 @lean_kernel
 def _sort_values(values):
     """Ascending. Nearly sorted already while a group grows: what was sorted before comes first."""
-    if values.shape[0] > 64:
-        values.sort()
-        return
-    for i in range(1, values.shape[0]):
-        value = values[i]
-        at = i - 1
-        while at >= 0 and values[at] > value:
-            values[at + 1] = values[at]
-            at -= 1
-        values[at + 1] = value
+    # Shell's sort (gaps of 3h + 1): in place, quick for many values and for nearly sorted ones.
+    n = values.shape[0]
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            value = values[i]
+            at = i
+            while at >= gap and values[at - gap] > value:
+                values[at] = values[at - gap]
+                at -= gap
+            values[at] = value
+        gap //= 3
