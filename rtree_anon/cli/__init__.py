@@ -22,15 +22,19 @@ from rtree_anon.errors import AnonError, StorageError
 # command -> module (the command is the attribute `command` in it)
 _COMMANDS = {
     "anonymize": "anonymize",
+    "changes": "changes",
     "check": "check",
     "compare": "compare",
     "create": "create",
+    "delete": "delete",
     "generate": "generate",
+    "insert": "insert",
     "inspect": "inspect",
     "lattice": "lattice",
     "load": "load",
     "release": "release",
     "stats": "stats",
+    "update": "update",
     "verify": "verify",
 }
 

@@ -2,7 +2,7 @@
 
     commit metadata (a small dictionary):  what the index is, its numbers, and references to the blobs below
     "about" blob:  JSON with the schema (TOML), the privacy model, the carried columns, and references to the parts of
-                   their dictionaries, each a blob of its own
+                   their dictionaries, each a blob of its own, to the directory, and earlier versions
     "tree" blob:   the upper tree (uppertree.py)
 
 Invariant: nothing that was read is believed before it is checked. Metadata of another kind is a StorageError, an
@@ -19,6 +19,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from rtree_anon.errors import AnonError, CorruptionError, StorageError
+from rtree_anon.index.directory import Directory
+from rtree_anon.index.history import KeptVersion, kept_versions
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.models import Model, model_from_text
 from rtree_anon.schema import Schema
@@ -50,6 +52,8 @@ class Catalog:
     next_id: int = 0  # all ids so far are smaller
     carried: Sequence[Sequence[str]] = ()  # how carried columns are stored (io/stored_columns.py)
     parts: Mapping[str, Sequence[Reference]] = field(default_factory=dict)  # of their dictionaries, in order
+    directory: Reference | None = None  # the top of the directory (directory.py)
+    history: Sequence[KeptVersion] = ()  # earlier versions, oldest first
 
     def with_rows(self, n_rows: int, next_id: int) -> Catalog:
         """The same index with other rows."""
@@ -62,6 +66,8 @@ class Catalog:
             "model": str(self.model),
             "carried": self.carried,
             "parts": self.parts,
+            "directory": self.directory,
+            "history": [kept.entry() for kept in self.history],
         }
         contents = {"about": json.dumps(about).encode(), "tree": tree.to_bytes()}
         return {
@@ -76,9 +82,11 @@ class Catalog:
         }
 
 
-def read_catalog(reader: PageReader | PageStore, path: str) -> tuple[Catalog, UpperTree]:
-    """The catalog of a version and its upper tree."""
-    metadata = reader.metadata
+def read_catalog(
+    reader: PageReader | PageStore, path: str, metadata: Mapping[str, Any] | None = None
+) -> tuple[Catalog, UpperTree]:
+    """The catalog of a version and its upper tree; of an earlier version where its `metadata` is given."""
+    metadata = reader.metadata if metadata is None else metadata
     if metadata.get("what") != _WHAT:
         raise StorageError(f"{path} is not an index of rtree-anon; Index.create makes one.")
     if metadata.get("format") != _FORMAT:
@@ -99,6 +107,19 @@ def read_catalog(reader: PageReader | PageStore, path: str) -> tuple[Catalog, Up
 def catalog_pages(reader: PageReader | PageStore) -> Ids:
     """The pages of the blobs that the newest metadata names: they are written anew with every version."""
     return _pages(reader, [reader.metadata.get(name) for name in _BLOBS])
+
+
+def directory_pages(reader: PageReader | PageStore, catalog: Catalog) -> Ids:
+    """The pages of the directory."""
+    if catalog.directory is None:
+        return np.empty(0, np.uint64)
+    return np.concatenate((_pages(reader, [catalog.directory]), read_directory(reader, catalog).pages))
+
+
+def read_directory(reader: PageReader | PageStore, catalog: Catalog) -> Directory:
+    """The directory of a version; empty where it has no rows."""
+    blob = b"" if catalog.directory is None else read_blob(reader, catalog.directory)
+    return Directory.from_bytes(reader, blob)
 
 
 def dictionary_pages(reader: PageReader | PageStore, catalog: Catalog) -> Ids:
@@ -126,6 +147,8 @@ def _about(blob: bytes, path: str) -> dict[str, Any]:
             "model": model_from_text(about["model"]),
             "carried": about.get("carried"),
             "parts": parts,
+            "directory": about.get("directory"),
+            "history": kept_versions(about.get("history")),
         }
     except (AnonError, ValueError, RecursionError) as error:
         raise _damaged(path, f"its description cannot be read ({error})") from error

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
-from rtree_anon.kernels.leaforder import link_nodes
+from rtree_anon.kernels.leaforder import link_nodes, number_depths
 from rtree_anon.kernels.routing import RouteTable
 from rtree_anon.space import Kind, Space
 from rtree_anon.tree.build import Boxes, LeafTree
@@ -56,6 +56,12 @@ class Cuts:
     def deeper_by(self, depth: int) -> Cuts:
         """The same tree, as a subtree at this depth."""
         return Cuts(self.depth + np.int32(depth), *(getattr(self, field.name) for field in fields(self)[1:]))
+
+    def renumbered(self) -> Cuts:
+        """The same tree with depths from 0 on and without gaps, which dropped cuts and joined trees leave."""
+        depth = np.empty(len(self), np.int32)
+        number_depths(*self.links, depth)
+        return Cuts(depth, *(getattr(self, field.name) for field in fields(self)[1:]))
 
     @property
     def looks_at(self) -> NDArray[np.uint64]:

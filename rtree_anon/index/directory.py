@@ -3,7 +3,7 @@
 Sorted ranges of ids that are in one bundle, on pages of their own; which page begins with which id is in memory:
 
     top:   first id, page          one entry for each directory page
-    page:  entries (u64), then first id (i64), number of ids (u32), bundle (u32: its first page) of every range
+    page:  entries (u64), then first id (i64), number of ids (u32), name of the bundle (u32) of every range
 
 After a bulk load ids are consecutive in leaf order, so a bundle is one range and the directory of ten million rows is a
 page or two. A row that is inserted, or that moves to another bundle, is a range of its own unless its neighbours went
@@ -15,7 +15,7 @@ Invariant: ranges are disjoint and ascending, within a page and from page to pag
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,51 +37,51 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Ids first[i] .. end[i]-1 are in the bundle at page[i]."""
+    """Ids first[i] .. end[i]-1 are in the bundle name[i]."""
 
     first: Ids
     end: Ids
-    page: Ids
+    name: Ids
 
     def __len__(self) -> int:
         return len(self.first)
 
     def __getitem__(self, which: slice | NDArray[np.bool_]) -> Ranges:
-        return Ranges(self.first[which], self.end[which], self.page[which])
+        return Ranges(self.first[which], self.end[which], self.name[which])
 
     @classmethod
-    def of(cls, ids: Ids, pages: Ids) -> Ranges:
+    def of(cls, ids: Ids, names: Ids) -> Ranges:
         """Ranges for ascending ids: neighbours in one bundle are one range."""
         if not len(ids):
-            return cls(ids, ids, pages)
-        breaks = np.flatnonzero((np.diff(ids) != 1) | (np.diff(pages) != 0)) + 1
+            return cls(ids, ids, names)
+        breaks = np.flatnonzero((np.diff(ids) != 1) | (np.diff(names) != 0)) + 1
         begin, end = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(ids)]))
-        return cls(ids[begin], ids[end - 1] + 1, pages[begin])
+        return cls(ids[begin], ids[end - 1] + 1, names[begin])
 
     def find(self, ids: Ids) -> Ids:
-        """The page of each id's bundle, -1 for ids that have none."""
+        """The name of each id's bundle, -1 for ids that have none."""
         if not len(self):
             return np.full(len(ids), _NOWHERE)
         at = np.maximum(np.searchsorted(self.first, ids, "right") - 1, 0)
         found = (self.first[at] <= ids) & (ids < self.end[at])
-        return np.where(found, self.page[at], _NOWHERE)
+        return np.where(found, self.name[at], _NOWHERE)
 
     def overlaid(self, changes: Ranges) -> Ranges:
-        """These ranges, changed where `changes` (page -1: no row any more) says something else."""
+        """These ranges, changed where `changes` (name -1: no row any more) says something else."""
         points = np.unique(np.concatenate((self.first, self.end, changes.first, changes.end)))
         changed = _covering(changes, points)
-        page = np.where(changed >= 0, changes.page[changed], self.find(points))
+        name = np.where(changed >= 0, changes.name[changed], self.find(points))
         following = np.concatenate((points[1:], points[-1:]))
-        keep = page != _NOWHERE
-        return Ranges(points[keep], following[keep], page[keep]).joined()
+        keep = name != _NOWHERE
+        return Ranges(points[keep], following[keep], name[keep]).joined()
 
     def joined(self) -> Ranges:
         """Neighbours in one bundle as one range."""
         if not len(self):
             return self
-        begins = np.concatenate(([True], (self.first[1:] != self.end[:-1]) | (self.page[1:] != self.page[:-1])))
+        begins = np.concatenate(([True], (self.first[1:] != self.end[:-1]) | (self.name[1:] != self.name[:-1])))
         ends = np.concatenate((begins[1:], [True]))
-        return Ranges(self.first[begins], self.end[ends], self.page[begins])
+        return Ranges(self.first[begins], self.end[ends], self.name[begins])
 
 
 class Directory:
@@ -112,7 +112,7 @@ class Directory:
         return self._page.astype(np.uint64)
 
     def find(self, ids: Ids) -> Ids:
-        """The first page of the bundle of every row, -1 where there is no such row. Reads the pages of these ids."""
+        """The name of the bundle of every row, -1 where there is no such row. Reads the pages of these ids."""
         found = np.full(len(ids), _NOWHERE)
         if not len(self._first) or not len(ids):
             return found
@@ -127,12 +127,12 @@ class Directory:
         for number in range(len(self._page)):
             yield self._ranges(number)
 
-    def change(self, store: PageStore, ids: Ids, pages: Ids) -> None:
+    def change(self, store: PageStore, ids: Ids, names: Ids) -> None:
         """Rows are in other bundles now, or nowhere (-1). Each id once, in any order."""
         order = np.argsort(ids, kind="stable")
-        changes = Ranges.of(ids[order], pages[order])
+        changes = Ranges.of(ids[order], names[order])
         if not len(self._page):
-            changes = changes[changes.page != _NOWHERE]
+            changes = changes[changes.name != _NOWHERE]
             self._first, self._page = self._written(store, changes, [])
             return
         bounds = np.concatenate((self._first[1:], [np.iinfo(np.int64).max]))
@@ -150,9 +150,17 @@ class Directory:
         self._first = np.concatenate((*first, self._first[at:]))
         self._page = np.concatenate((*page, self._page[at:]))
 
-    def attached(self, reader: PageReader | PageStore) -> Directory:
-        """The same directory, read from elsewhere."""
-        return Directory(reader, self._first, self._page)
+    @classmethod
+    def built(cls, store: PageStore, ranges: Iterable[Ranges]) -> Directory:
+        """A new directory from ascending ranges, in parts."""
+        directory = cls(store, np.empty(0, np.int64), np.empty(0, np.int64))
+        tops = [directory._written(store, part, []) for part in ranges]
+        empty = np.empty(0, np.int64)
+        return cls(
+            store,
+            np.concatenate([empty, *(first for first, _ in tops)]),
+            np.concatenate([empty, *(page for _, page in tops)]),
+        )
 
     def _written(self, store: PageStore, ranges: Ranges, own: list[int]) -> tuple[Ids, Ids]:
         """Write ranges to the pages that are `own` and to new ones; the entries of the top."""
@@ -202,7 +210,7 @@ def _divided(changes: Ranges, bounds: Ids) -> Iterator[tuple[int, Ranges]]:
     for number in touched:
         low = bounds[number - 1] if number else np.iinfo(np.int64).min
         here = changes[(begin_page <= number) & (number <= end_page)]
-        yield number, Ranges(np.maximum(here.first, low), np.minimum(here.end, bounds[number]), here.page)
+        yield number, Ranges(np.maximum(here.first, low), np.minimum(here.end, bounds[number]), here.name)
 
 
 def _covering(ranges: Ranges, points: Ids) -> Ids:
@@ -214,7 +222,7 @@ def _covering(ranges: Ranges, points: Ids) -> Ids:
 
 
 def _content(ranges: Ranges) -> NDArray[np.uint8]:
-    counts = (ranges.end - ranges.first).astype(np.uint32), ranges.page.astype(np.uint32)
+    counts = (ranges.end - ranges.first).astype(np.uint32), ranges.name.astype(np.uint32)
     parts = (np.array([len(ranges)], np.uint64), ranges.first, *counts)
     return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts])
 
@@ -227,11 +235,11 @@ def _parsed(content: NDArray[np.uint8]) -> Ranges:
         raise _damaged()
     at = _HEADER_BYTES + 8 * n
     first = content[_HEADER_BYTES:at].view(np.int64)
-    n_ids, page = content[at:].view(np.uint32).astype(np.int64).reshape(2, n)
+    n_ids, name = content[at:].view(np.uint32).astype(np.int64).reshape(2, n)
     end = first + n_ids
     if n and (int(first[0]) < 0 or int(n_ids.min()) < 1 or bool((first[1:] < end[:-1]).any())):
         raise _damaged()
-    return Ranges(first, end, page)
+    return Ranges(first, end, name)
 
 
 def _damaged() -> CorruptionError:

@@ -26,7 +26,7 @@ class ExistingRows:
 
     def __init__(self, view: View, coder: RowCoder) -> None:
         self._view = view
-        self._new_codes = _new_codes(view.coder, coder)
+        self._new_codes = moved_codes(view.coder, coder)
 
     @property
     def n_rows(self) -> int:
@@ -69,7 +69,7 @@ class ExistingRows:
             codes[axis, present] = new[codes[axis, present]]
 
 
-def _new_codes(old: RowCoder, new: RowCoder) -> list[tuple[int, NDArray[np.int64]]]:
+def moved_codes(old: RowCoder, new: RowCoder) -> list[tuple[int, NDArray[np.int64]]]:
     """For the axes whose codes have changed: the new code of every old one."""
     changed = []
     for axis, (before, after) in enumerate(zip(old.coders, new.coders, strict=True)):

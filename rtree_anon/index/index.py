@@ -14,18 +14,25 @@ import weakref
 from os import PathLike, fspath
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rtree_anon.arguments import check_choice, checked_k, checked_seed, checked_threads
 from rtree_anon.errors import StorageError, UsageError
 from rtree_anon.index.budget_text import memory_bytes
 from rtree_anon.index.catalog import Catalog
+from rtree_anon.index.changes import changes_between
 from rtree_anon.index.creating import create_index_store
 from rtree_anon.index.describing import index_stats
 from rtree_anon.index.loading import Resources, load_source
 from rtree_anon.index.progress import OnProgress, shown
 from rtree_anon.index.segments import IndexSegments, segment_rows_for
+from rtree_anon.index.streaming import NeedsLoadError, Streaming
 from rtree_anon.index.verifying import IndexReport, verify_index
 from rtree_anon.index.view import View
+from rtree_anon.io.line_stream import read_ids
 from rtree_anon.models import KAnonymity, Model
+from rtree_anon.release.changes import Changes
 from rtree_anon.release.from_tree import too_few_rows
 from rtree_anon.release.streamed import StreamedRelease
 from rtree_anon.schema import Schema
@@ -49,6 +56,7 @@ class Index:
         self._views: weakref.WeakSet[View] = weakref.WeakSet([view])
         self._given: weakref.WeakValueDictionary[tuple[int, int, bool, bool], IndexSegments]
         self._given = weakref.WeakValueDictionary()
+        self._stream = None if store is None else Streaming(store, view, resources, self._refreshed)
 
     @classmethod
     def create(
@@ -121,8 +129,9 @@ class Index:
         return self._current.catalog.model
 
     def __len__(self) -> int:
-        """The number of rows."""
-        return self._current.catalog.n_rows
+        """The number of rows; the writer counts what it was given since the last version, too."""
+        view = self._current
+        return view.catalog.n_rows if self._stream is None else self._stream.n_rows
 
     def __repr__(self) -> str:
         if self._view is None:
@@ -137,10 +146,48 @@ class Index:
         done and how many there are; without it a terminal shows a bar.
         """
         store = self._writer
+        self.checkpoint()
         with shown(on_progress) as progress:
             n_new, _ = load_source(store, self._current, source, self._resources, progress)
-        self._refresh()
+        self._changes.begin_again(self._refreshed())
         return n_new
+
+    def insert(self, rows: Any, durable: bool = True) -> NDArray[np.int64]:
+        """Insert rows (a frame, an Arrow table, a list of dictionaries, files); their ids, by which they can be named.
+
+        Where the schema has a whole-number key, that is the id. `durable=True`: the rows survive a power cut when this
+        returns; `durable=False`: when the next `flush` or `checkpoint` does. Numbers and dates outside the known domain
+        make it grow; new categories are taken where the attribute allows them. An error changes nothing. Readers and
+        releases see the rows from the next `checkpoint` on.
+        """
+        try:
+            return self._changes.insert(rows, durable)
+        except NeedsLoadError:  # a category that changes the order of the others: all rows have to be coded anew
+            self.checkpoint()
+            before, key = self._current.catalog.next_id, self._current.carried.key
+            n_new = self.load(rows)
+            return np.arange(before, before + n_new) if key is None else read_ids(rows, (key[0],))
+
+    def delete(self, ids: Any, durable: bool = True) -> None:
+        """Delete rows by id. An id that has no row is an error, and then nothing is deleted."""
+        self._changes.delete(ids, durable)
+
+    def update(self, ids: Any, rows: Any, durable: bool = True) -> None:
+        """Give rows other values: row i of `rows` is what ids[i] has from now on. An error changes nothing."""
+        try:
+            self._changes.update(ids, rows, durable)
+        except NeedsLoadError:
+            raise UsageError(
+                "The update has categories that change the order of the others; insert a row with them first."
+            ) from None
+
+    def flush(self) -> None:
+        """Make everything durable that was inserted, deleted or updated so far."""
+        self._changes.flush()
+
+    def checkpoint(self) -> int:
+        """Make a version with everything that was inserted, deleted or updated so far; its number."""
+        return self._changes.checkpoint()
 
     def release(self, k: int = 10, method: str = "optimal", compact: bool = True) -> StreamedRelease:
         """The table of this version at k: every row looks like at least k - 1 others.
@@ -149,6 +196,8 @@ class Index:
         paper's leaf scan) or "hierarchical"; `compact=False` shows the region of a group and not only what occurs.
         """
         check_choice("method", method, METHODS)
+        if self._stream is not None:
+            self.checkpoint()
         view = self._current
         wanted = checked_k(k, "k")
         if len(self) < wanted:
@@ -165,6 +214,25 @@ class Index:
             threads=self._resources.threads,
         )
 
+    def changes(
+        self, since: int, k: int = 10, method: str = "optimal", compact: bool = True, allow_small: bool = False
+    ) -> Changes:
+        """The groups that the release of version `since` must drop and add to become the release of now.
+
+        Says how many rows each replacement gains and loses, and refuses those of 1 to k - 1 rows, by which one sees
+        whose values came or went, unless `allow_small`. Releases of different versions are not safe together in any
+        case. The last few versions are kept; another one raises.
+        """
+        check_choice("method", method, METHODS)
+        if self._stream is not None:
+            self.checkpoint()
+        view, wanted = self._current, checked_k(k, "k")
+        before = view.at(since)
+        for each in (before, view):
+            if each.catalog.n_rows < wanted:
+                raise too_few_rows(f"{self._path}, version {each.version}", each.catalog.n_rows, wanted)
+        return changes_between(before, view, k=wanted, method=method, compact=compact, allow_small=allow_small)
+
     def stats(self) -> dict[str, Any]:
         """Figures of this version that cost no look at the rows."""
         return index_stats(self._current)
@@ -179,16 +247,21 @@ class Index:
 
     def compact(self, scrub: bool = False) -> None:
         """Give free space back; with `scrub` nothing of what was deleted is left in the files."""
+        self.checkpoint()
         self._writer.compact(scrub=scrub)
-        self._refresh()
+        self._changes.begin_again(self._refreshed())
 
     def close(self) -> None:
         """Give everything back; releases of this handle cannot be used any more. Closing twice is harmless."""
-        self._view = None
-        for view in list(self._views):
-            view.close()
-        if self._store is not None:
-            self._store.close()
+        is_open, self._view = self._view is not None, None
+        try:
+            if is_open and self._stream is not None:
+                self._stream.close()
+        finally:
+            for view in list(self._views):
+                view.close()
+            if self._store is not None:
+                self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -218,10 +291,17 @@ class Index:
             self._given[key] = segments
         return segments
 
-    def _refresh(self) -> None:
+    @property
+    def _changes(self) -> Streaming:
+        self._writer  # noqa: B018 -- raises where the index is closed or only read
+        assert self._stream is not None
+        return self._stream
+
+    def _refreshed(self) -> View:
         """See what was committed. Releases keep the version that they came from."""
         self._view = View(self._writer.snapshot(), self._path, self._resources.memory_bytes)
         self._views.add(self._view)
+        return self._view
 
 
 def check_model(model: Model | None, schema: Schema) -> None:

@@ -17,15 +17,21 @@ from numpy.typing import NDArray
 from rtree_anon.index.bucket import Cutter
 from rtree_anon.index.bulkload import BulkLoad, LoadReport
 from rtree_anon.index.carried import read_columns, write_dictionaries
+from rtree_anon.index.catalog import BLOB_KIND, Reference
+from rtree_anon.index.directory import Directory, Ranges
 from rtree_anon.index.existing import ExistingRows
+from rtree_anon.index.gathering import ranges_of_rows
 from rtree_anon.index.keys import require_unique_keys
 from rtree_anon.index.progress import OnProgress
+from rtree_anon.index.reading import BundleReader
 from rtree_anon.index.rowlayout import RowLayout, layout_of
+from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.index.view import View
 from rtree_anon.io.coded_batch import CodedBatch
 from rtree_anon.io.loading import PreparedLoad, prepare_load
 from rtree_anon.io.stored_columns import ID_RANGE
 from rtree_anon.space import Space, missing_code
+from rtree_anon.storage.blob import write_blob
 from rtree_anon.storage.protocol import PageStore
 
 _DICTIONARY_SHARE = 0.25  # of the memory, where columns are carried that may need dictionaries
@@ -94,6 +100,8 @@ class _Load:
                 next_id=ID_RANGE[1] + 1 if prepared.key_is_id else catalog.next_id + n_new,
                 carried=prepared.stored.description,
                 parts=write_dictionaries(store, prepared.stored),
+                directory=self._directory(tree),
+                history=(),
             )
             on_progress("committing", n_rows, n_rows)
             store.commit(loaded.write(store, tree))
@@ -101,6 +109,15 @@ class _Load:
             store.abort()
             raise
         return n_new, bulk.report
+
+    def _directory(self, tree: UpperTree) -> Reference:
+        """Where the rows are: nearly free where ids are consecutive in leaf order."""
+        if self._existing is None and not self._prepared.key_is_id:
+            end = self._view.catalog.next_id + np.cumsum(tree.n_rows)
+            parts = iter([Ranges(end - tree.n_rows, end, tree.name)])
+        else:
+            parts = ranges_of_rows(BundleReader(self._store, tree, self._space, len(self._prepared.stored.ranges)))
+        return write_blob(self._store, Directory.built(self._store, parts).to_bytes(), BLOB_KIND)
 
     @property
     def _space(self) -> Space:

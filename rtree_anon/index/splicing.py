@@ -1,4 +1,4 @@
-"""Putting renewed bundles into the upper tree, and names (first pages) for them.
+"""Putting renewed bundles into the upper tree.
 
 A renewed stretch is a subtree before and after, so the tree around it does not change: its bundles and the cuts between
 them take the place of the old ones, at the depth at which the old ones hung.
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from rtree_anon.index.bucket import Bundles
 from rtree_anon.index.cuts import Cuts
 from rtree_anon.index.uppertree import UpperTree
-from rtree_anon.storage.protocol import PageStore
 
 _BY_BUNDLE = ("n_pages", "n_rows", "n_leaves", "lo", "hi", "mask")
 
@@ -25,19 +24,20 @@ class Splice:
     def __init__(self, base: UpperTree) -> None:
         self._base = base
         self._at = 0
-        self._columns: dict[str, list[NDArray[np.generic]]] = {name: [] for name in ("page", *_BY_BUNDLE)}
+        self._columns: dict[str, list[NDArray[np.generic]]] = {name: [] for name in ("page", "name", *_BY_BUNDLE)}
         self._cuts: list[Cuts] = []
         edge = np.full(1, -1, np.int32)
         self._edges = np.concatenate((edge, base.cuts.depth, edge))  # the depths of the cuts beside bundle i: i, i + 1
 
-    def replace(self, begin: int, end: int, bundles: Bundles, pages: NDArray[np.int64]) -> None:
-        """Bundles begin .. end-1, a subtree behind those replaced so far, give way to these."""
+    def replace(self, begin: int, end: int, bundles: Bundles, page: int, names: NDArray[np.int64]) -> None:
+        """Bundles begin .. end-1, a subtree behind those replaced so far, give way to these, from `page` on."""
         self._keep(begin)
-        self._columns["page"].append(pages)
+        self._columns["page"].append(page + np.cumsum(bundles.n_pages) - bundles.n_pages)
+        self._columns["name"].append(names)
         for name in _BY_BUNDLE:
             self._columns[name].append(getattr(bundles, name))
         depth = int(max(self._edges[begin], self._edges[end])) + 1
-        self._cuts.append(bundles.cuts.deeper_by(depth))
+        self._cuts.append(bundles.cuts.renumbered().deeper_by(depth))
         self._cuts.append(self._base.cuts[end - 1 : end])  # none behind the last bundle
         self._at = end
 
@@ -53,32 +53,3 @@ class Splice:
             for name, parts in self._columns.items():
                 parts.append(getattr(self._base, name)[self._at : end])
             self._cuts.append(self._base.cuts[self._at : end])
-
-
-class PageNames:
-    """Logical pages for bundles: those that other bundles gave up in the same batch first."""
-
-    def __init__(self, store: PageStore) -> None:
-        self._store = store
-        self._spare: list[int] = []  # single pages
-        self._runs: list[NDArray[np.uint64]] = []  # of bundles that had several
-
-    def give_back(self, pages: NDArray[np.int64], n_pages: NDArray[np.int64]) -> None:
-        """Bundles that are no more."""
-        self._spare += pages[n_pages == 1].tolist()
-        for page, n in zip(pages[n_pages > 1].tolist(), n_pages[n_pages > 1].tolist(), strict=True):
-            self._runs.append(np.arange(page, page + n, dtype=np.uint64))
-
-    def take(self, n_pages: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first pages of new bundles that need so many pages each."""
-        return np.array(
-            [self._spare.pop() if n == 1 and self._spare else self._store.allocate(n) for n in n_pages.tolist()],
-            np.int64,
-        )
-
-    def finish(self) -> None:
-        """Free what nobody took."""
-        for pages in [*self._runs, np.array(self._spare, np.uint64)]:
-            if len(pages):
-                self._store.free(pages)
-        self._runs, self._spare = [], []

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bucket import MISSING, Bundles, Cutter
 from rtree_anon.index.bundle import Bundle
-from rtree_anon.index.cuts import Cuts, in_space, joined
+from rtree_anon.index.cuts import Cuts, checked, in_space, joined
 from rtree_anon.index.scatter import Words
 from rtree_anon.kernels.blocks import CutRecord
 from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, workspace
@@ -92,8 +92,9 @@ class Renewer:
             if not add_bundle_rows(bundle.words, bundle.n_rows, self.cutter.layout.words, scratch, words[begin:end]):
                 raise CorruptionError("A row of the index has a value outside its column's domain; it is damaged.")
             starts.append(bundle.starts[1:] + begin)
-        cuts = bundles[0].cuts if len(bundles) == 1 else joined([bundle.cuts for bundle in bundles], between)
-        return Stretch(words, np.concatenate(starts), cuts, ends)
+        parts = [bundle.cuts for bundle in bundles]
+        cuts = checked(parts[0] if len(bundles) == 1 else joined(parts, between), self.cutter.space)
+        return Stretch(words, np.concatenate(starts), cuts.renumbered(), ends)
 
     def rows_left(self, stretch: Stretch, gone: NDArray[np.int64]) -> Words:
         """The rows of a stretch that is dissolved, without those that are deleted."""

@@ -3,8 +3,9 @@
     rows ─► bundles (one kernel call) ─► stretches: subtrees of touched bundles ─► renewed by all threads ─► pages
 
 Only touched bundles are read and written. A bundle that would be left with fewer than k rows is dissolved: the cut
-beside it is dropped and its rows go down the other side. Bundles keep the number of their first page when they are
-renewed, so that the directory learns only of rows that change bundles.
+beside it is dropped and its rows go down the other side. Bundles keep their name when they are renewed, so that the
+directory learns only of rows that change bundles. They never keep their pages: what earlier versions look at stays as
+it is, until whoever holds these versions lets the pages go.
 
 Invariant: the tree that comes out has at least k rows in every leaf, unless it has fewer rows than that in all.
 """
@@ -24,11 +25,12 @@ from rtree_anon.index.bucket import MISSING, Bundles
 from rtree_anon.index.bulkload import BUNDLE_KIND, in_order
 from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.cuts import Cuts
+from rtree_anon.index.rowlayout import RowLayout
 from rtree_anon.index.scatter import Words
-from rtree_anon.index.splicing import PageNames, Splice
+from rtree_anon.index.splicing import Splice
 from rtree_anon.index.stretch import Renewed, Renewer, Stretch
 from rtree_anon.index.uppertree import UpperTree
-from rtree_anon.kernels.routing import route_batch
+from rtree_anon.kernels.routing import route_batch, sort_packed
 from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves, sort_by_leaf
 from rtree_anon.storage.page import payloads
@@ -47,7 +49,8 @@ class Outcome:
 
     tree: UpperTree
     moved_ids: Ids
-    moved_to: Ids  # first page of the bundle that the row is in now
+    moved_to: Ids  # name of the bundle that the row is in now
+    dropped: NDArray[np.uint64]  # pages that only earlier versions use
     n_bundles: int  # that were read
     n_recut: int  # rows that were cut again
     n_pages: int  # that were written
@@ -68,12 +71,13 @@ class Updating:
 
     def __init__(self, store: PageStore, tree: UpperTree, renewer: Renewer, *, threads: int) -> None:
         self.store, self.tree, self.renewer, self.threads = store, tree, renewer, threads
-        self._names = PageNames(store)
+        self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
+        self._dropped: list[NDArray[np.uint64]] = []
         self._moved: list[tuple[Ids, Ids]] = []
         self._n_bundles = self._n_recut = self._n_pages = 0
 
     def run(self, added: Words, gone: Ids, gone_from: Ids) -> Outcome:
-        """`added` are packed rows with their ids; row gone[i] is deleted from the bundle at page gone_from[i]."""
+        """`added` are packed rows with their ids; row gone[i] is deleted from the bundle named gone_from[i]."""
         if not len(self.tree):
             tree = self._first_tree(added) if len(added) else self.tree
             return self._outcome(tree)
@@ -84,8 +88,7 @@ class Updating:
         if int(counts.min()) < 0:
             raise CorruptionError("More rows were to be deleted from a bundle than it has; the index is damaged.")
         if not counts.any():
-            self._names.give_back(self.tree.page, self.tree.n_pages)
-            self._names.finish()
+            self._dropped.append(pages_of(self.tree, 0, len(self.tree)))
             return self._outcome(UpperTree.empty(self.tree.lo.shape[1], self.tree.mask.shape[1]))
         base, stays = self.tree, np.arange(len(self.tree))
         if int(counts.min()) < self.renewer.cutter.k:
@@ -110,11 +113,11 @@ class Updating:
         with ThreadPoolExecutor(self.threads) as pool:
             done = in_order(pool, work, [1] * len(parts), n_ahead, n_ahead)
             for part, renewed in zip(parts, done, strict=True):
-                pages = self._write(base, part, renewed)
-                splice.replace(part.begin, part.end, renewed.bundles, pages)
+                page, names = self._write(base, part, renewed)
+                splice.replace(part.begin, part.end, renewed.bundles, page, names)
+                self._dropped.append(pages_of(base, part.begin, part.end))
                 self._n_bundles += part.end - part.begin
                 self._n_recut += renewed.n_recut
-        self._names.finish()
         return splice.finished()
 
     def _parts(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> list[_Part]:
@@ -143,27 +146,26 @@ class Updating:
         kept |= ~orphan[:-1] & ~orphan[1:]
         homeless = []
         for number in np.flatnonzero(orphan).tolist():
-            if counts[number] or (gone_of == number).any():
+            self._dropped.append(pages_of(tree, number, number + 1))
+            if counts[number]:
                 rest = self.renewer.rows_left(self._read(tree, number, number + 1), np.sort(gone[gone_of == number]))
                 homeless.append(rest)
-        self._names.give_back(tree.page[orphan], tree.n_pages[orphan])
         stays = np.flatnonzero(~orphan)
         return tree.only(stays, tree.cuts[kept]), stays, np.concatenate((added, *homeless))
 
     def _first_tree(self, added: Words) -> UpperTree:
         renewed = self.renewer.renew(self.renewer.nothing, added, np.empty(0, np.int64), 0)
         self._n_recut += renewed.n_recut
-        pages = self._names.take(renewed.bundles.n_pages)
-        self._write_pages(renewed.bundles, pages)
-        self._moved.append((renewed.ids, np.repeat(pages, renewed.bundles.n_rows)))
-        return UpperTree.of(renewed.bundles, pages)
+        tree = UpperTree.over([renewed.bundles], [self._write_pages(renewed.bundles)], Cuts.none())
+        self._moved.append((renewed.ids, np.repeat(tree.name, tree.n_rows)))
+        return tree
 
-    def _bundle_numbers(self, pages: Ids) -> Ids:
-        order = np.argsort(self.tree.page)
-        at = np.minimum(np.searchsorted(self.tree.page[order], pages), len(order) - 1)
+    def _bundle_numbers(self, names: Ids) -> Ids:
+        order = np.argsort(self.tree.name)
+        at = np.minimum(np.searchsorted(self.tree.name[order], names), len(order) - 1)
         numbers: Ids = order[at]
-        if not np.array_equal(self.tree.page[numbers], pages):
-            raise CorruptionError("The directory names a page that is no bundle; the index is damaged.")
+        if not np.array_equal(self.tree.name[numbers], names):
+            raise CorruptionError("The directory names a bundle that does not exist; the index is damaged.")
         return numbers
 
     def _routed(self, words: Words, cuts: Cuts) -> NDArray[np.uint32]:
@@ -179,9 +181,7 @@ class Updating:
         return bundle
 
     def _read(self, tree: UpperTree, begin: int, end: int) -> Stretch:
-        n_pages = tree.n_pages[begin:end]
-        first = np.repeat(tree.page[begin:end] - np.cumsum(n_pages) + n_pages, n_pages)
-        ids = (first + np.arange(int(n_pages.sum()))).astype(np.uint64)
+        ids = pages_of(tree, begin, end)
         run = np.empty((len(ids), self.store.page_bytes), np.uint8)
         lengths = self.store.read_run(ids, run)
         content, at = payloads(run), 0
@@ -197,40 +197,59 @@ class Updating:
             bundles.append(Bundle(whole, self.renewer.cutter.n_columns, *counts))
         return self.renewer.stretch_of(bundles, tree.cuts[begin : end - 1])
 
-    def _write(self, base: UpperTree, part: _Part, renewed: Renewed) -> Ids:
-        """Write the pages of a renewed stretch; where its bundles are. Bundles keep the place of most of their rows."""
-        bundles = renewed.bundles
-        old_pages, old_lengths = base.page[part.begin : part.end], base.n_pages[part.begin : part.end]
-        row_bundle = np.repeat(np.arange(len(bundles.n_rows)), bundles.n_rows)
-        n_old = part.end - part.begin
+    def _write(self, base: UpperTree, part: _Part, renewed: Renewed) -> tuple[int, Ids]:
+        """Write the pages of a renewed stretch: the first one, and the bundles' names.
+
+        Each old name goes to the bundle that has most of its rows, so that few rows change bundles.
+        """
+        bundles, old_names = renewed.bundles, base.name[part.begin : part.end]
+        n_new, n_old = len(bundles.n_rows), part.end - part.begin
+        row_bundle = np.repeat(np.arange(n_new), bundles.n_rows)
         # Column 0 counts rows that come from elsewhere.
-        shared = np.bincount(row_bundle * (n_old + 1) + renewed.origin + 1, minlength=len(bundles.n_rows) * (n_old + 1))
-        shared = shared.reshape(len(bundles.n_rows), n_old + 1)[:, 1:]
-        pages = np.full(len(bundles.n_rows), -1)
+        shared = np.bincount(row_bundle * (n_old + 1) + renewed.origin + 1, minlength=n_new * (n_old + 1))
+        shared = shared.reshape(n_new, n_old + 1)[:, 1:]
+        names = np.full(n_new, -1)
         taken = np.zeros(n_old, np.bool_)
         for number in np.argsort(-shared.max(axis=1), kind="stable").tolist():
             best = int(shared[number].argmax())
-            if shared[number, best] and not taken[best] and old_lengths[best] == bundles.n_pages[number]:
+            if shared[number, best] and not taken[best]:
                 taken[best] = True
-                pages[number] = old_pages[best]
-        self._names.give_back(old_pages[~taken], old_lengths[~taken])
-        fresh = pages < 0
-        pages[fresh] = self._names.take(bundles.n_pages[fresh])
-        self._write_pages(bundles, pages)
-        now = pages[row_bundle]
-        before = np.concatenate((old_pages, [-1]))[renewed.origin]
+                names[number] = old_names[best]
+        nameless = np.flatnonzero(names < 0)
+        names[nameless] = self._next_name + np.arange(len(nameless))
+        self._next_name += len(nameless)
+        now = names[row_bundle]
+        before = np.concatenate((old_names, [-1]))[renewed.origin]
         moved = np.flatnonzero(now != before)
         self._moved.append((renewed.ids[moved], now[moved]))
-        return pages
+        return self._write_pages(bundles), names
 
-    def _write_pages(self, bundles: Bundles, pages: Ids) -> None:
-        first = np.repeat(pages - np.cumsum(bundles.n_pages) + bundles.n_pages, bundles.n_pages)
-        ids = (first + np.arange(len(bundles.pages))).astype(np.uint64)
+    def _write_pages(self, bundles: Bundles) -> int:
+        first = self.store.allocate(len(bundles.pages))
+        ids = np.arange(first, first + len(bundles.pages), dtype=np.uint64)
         self.store.write_run(ids, bundles.pages, BUNDLE_KIND, bundles.lengths)
         self._n_pages += len(ids)
+        return first
 
     def _outcome(self, tree: UpperTree) -> Outcome:
         empty = np.empty(0, np.int64)
         ids = np.concatenate([empty, *(ids for ids, _ in self._moved)])
-        pages = np.concatenate([empty, *(pages for _, pages in self._moved)])
-        return Outcome(tree, ids, pages, self._n_bundles, self._n_recut, self._n_pages)
+        names = np.concatenate([empty, *(names for _, names in self._moved)])
+        dropped = np.concatenate([np.empty(0, np.uint64), *self._dropped])
+        return Outcome(tree, ids, names, dropped, self._n_bundles, self._n_recut, self._n_pages)
+
+
+def pages_of(tree: UpperTree, begin: int, end: int) -> NDArray[np.uint64]:
+    """The pages of bundles begin .. end-1, in order."""
+    n_pages = tree.n_pages[begin:end]
+    first = np.repeat(tree.page[begin:end] - np.cumsum(n_pages) + n_pages, n_pages)
+    return (first + np.arange(int(n_pages.sum()))).astype(np.uint64)
+
+
+def packed(layout: RowLayout, codes: NDArray[np.int64]) -> Words:
+    """Rows codes[column, row], packed."""
+    words = layout.empty(codes.shape[1])
+    together = np.zeros(codes.shape[1], np.uint32)
+    if not sort_packed(codes, np.int64(MISSING), layout.words, together, np.zeros(1, np.int64), words):
+        raise CorruptionError("A row has a value outside its column's domain; this should not be possible.")
+    return words

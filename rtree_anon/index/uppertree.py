@@ -21,13 +21,15 @@ from rtree_anon.index.cuts import Cuts, joined
 
 _HEADER_WORDS = 3
 _MOST_AXES = 2**15 - 1
+_MOST_NAMES = 2**32
 
 
 @dataclass(frozen=True, eq=False)
 class UpperTree:
     """Arrays by bundle, in leaf order, and the cuts between neighbours."""
 
-    page: NDArray[np.int64]  # the first one
+    page: NDArray[np.int64]  # the first one; a bundle that is renewed gets new pages
+    name: NDArray[np.int64]  # stays when a bundle is renewed: the directory knows bundles by it
     n_pages: NDArray[np.int64]
     n_rows: NDArray[np.int64]
     n_leaves: NDArray[np.int64]
@@ -43,7 +45,7 @@ class UpperTree:
     def empty(cls, n_axes: int, n_masks: int) -> UpperTree:
         """The tree of an index without rows."""
         none, box = np.empty(0, np.int64), np.empty((0, n_axes), np.int64)
-        return cls(none, none, none, none, box, box, np.empty((0, n_masks), np.uint64), Cuts.none())
+        return cls(none, none, none, none, none, box, box, np.empty((0, n_masks), np.uint64), Cuts.none())
 
     @classmethod
     def over(cls, parts: Sequence[Bundles], first_pages: Sequence[int], between: Cuts) -> UpperTree:
@@ -51,13 +53,9 @@ class UpperTree:
         pages = [first + np.cumsum(part.n_pages) - part.n_pages for part, first in zip(parts, first_pages, strict=True)]
         names = ("n_pages", "n_rows", "n_leaves", "lo", "hi", "mask")
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(page=np.concatenate(pages), **arrays, cuts=joined([part.cuts for part in parts], between))
-
-    @classmethod
-    def of(cls, bundles: Bundles, pages: NDArray[np.int64]) -> UpperTree:
-        """The tree over bundles whose first pages are known."""
-        arrays = {field.name: getattr(bundles, field.name) for field in fields(cls)[1:]}
-        return cls(page=pages, **arrays)
+        page = np.concatenate(pages)
+        cuts = joined([part.cuts for part in parts], between)
+        return cls(page=page, name=np.arange(len(page)), **arrays, cuts=cuts)
 
     def only(self, bundles: NDArray[np.int64], cuts: Cuts) -> UpperTree:
         """Some of the bundles, with the cuts between them."""
@@ -79,14 +77,15 @@ class UpperTree:
             raise _damaged("its length is impossible")
         n, d, m = (int(word) for word in words[:_HEADER_WORDS])
         n_cuts = max(n - 1, 0)
-        lengths = [n, n, n, n, n * d, n * d, n * m, *[n_cuts] * 4]
+        lengths = [n, n, n, n, n, n * d, n * d, n * m, *[n_cuts] * 4]
         if min(n, d, m) < 0 or max(d, m) > _MOST_AXES or sum(lengths) + _HEADER_WORDS != len(words):
             raise _damaged("its length does not fit its counts")
         ends = np.cumsum(lengths) + _HEADER_WORDS
         parts = [words[end - length : end] for end, length in zip(ends.tolist(), lengths, strict=True)]
-        page, n_pages, n_rows, n_leaves, lo, hi, mask, depth, looks_at, threshold, left_set = parts
+        page, name, n_pages, n_rows, n_leaves, lo, hi, mask, depth, looks_at, threshold, left_set = parts
         tree = cls(
             page,
+            name,
             n_pages,
             n_rows,
             n_leaves,
@@ -102,6 +101,8 @@ class UpperTree:
         counts = (self.page, self.n_pages - 1, self.n_leaves - 1, self.n_rows - self.n_leaves)
         if len(self) and min(int(count.min()) for count in counts) < 0:
             raise _damaged("a count is impossible")
+        if len(np.unique(self.name)) != len(self) or (len(self) and not 0 <= int(self.name.max()) < _MOST_NAMES):
+            raise _damaged("two bundles have one name")
         if len(self.cuts) and not (
             0 <= int(self.cuts.depth.min()) <= int(self.cuts.depth.max()) < 2**20
             and 0 <= int(self.cuts.axis.min()) <= int(self.cuts.axis.max()) < n_axes

@@ -7,7 +7,8 @@ Beyond what storage checks (every byte is what was written, every page is reacha
     counts      rows, leaves and bundles add up; every leaf has k rows (a single leaf may have fewer)
     order       a row that is routed from the root arrives in the bundle that holds it
     ids         no two rows have the same, and all are below the next one
-    pages       every page belongs to one bundle or to the catalog
+    directory   it has every row, in the bundle that holds it, and no other
+    pages       every page belongs to one bundle, to the catalog, to the directory or to an earlier version
 
 Boxes and sides are computed here with plain NumPy from the rows, not with the kernels that built the index.
 """
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bundle import Bundle
-from rtree_anon.index.catalog import catalog_pages, dictionary_pages
+from rtree_anon.index.catalog import catalog_pages, dictionary_pages, directory_pages, read_directory
 from rtree_anon.index.cuts import Cuts, checked
 from rtree_anon.index.ids import IdSet
 from rtree_anon.index.view import View, tree_pages
@@ -81,9 +82,10 @@ def verify_index(view: View, storage: VerifyReport | None = None) -> IndexReport
 
 
 def _check_pages(view: View) -> None:
-    """Every page belongs to a bundle or to the catalog."""
+    """Every page belongs to a bundle, to the catalog, to the directory or to an earlier version."""
     own = (catalog_pages(view.pages), dictionary_pages(view.pages, view.catalog))
-    used = np.concatenate((*own, tree_pages(view.tree)))
+    earlier = [kept.pages(view.pages) for kept in view.catalog.history]
+    used = np.concatenate((*own, *earlier, directory_pages(view.pages, view.catalog), tree_pages(view.tree)))
     used.sort()
     if not np.array_equal(used, view.pages.page_ids()):
         raise _wrong(view, "there are pages that nothing uses, or that are used twice")
@@ -97,6 +99,9 @@ def _check_rows(view: View) -> tuple[int, int]:
     table, counts = tree.cuts.route_table, np.zeros(len(tree), np.int64)
     smallest, largest = 2**62, 0
     ids = IdSet(view.catalog.n_rows, view.catalog.next_id)
+    directory = read_directory(view.pages, view.catalog)
+    if sum(int((ranges.end - ranges.first).sum()) for ranges in directory.ranges()) != view.catalog.n_rows:
+        raise _wrong(view, "the directory has another number of rows")
     while not ids.complete:
         for number, bundle in enumerate(view.reader.bundles(0, len(tree))):
             if ids.is_first_pass:
@@ -105,6 +110,8 @@ def _check_rows(view: View) -> tuple[int, int]:
                 leaves = _boxes(codes, bundle.starts, space)
                 _check_bundle(view, number, bundle, leaves, upper)
                 _check_route(view, number, codes, table, counts)
+                if bool((directory.find(bundle.ids) != tree.name[number]).any()):
+                    raise _wrong(view, f"the directory does not find the rows of bundle {number}")
                 sizes = np.diff(bundle.starts)
                 smallest, largest = min(smallest, int(sizes.min())), max(largest, int(sizes.max()))
             ids.add(bundle.ids)

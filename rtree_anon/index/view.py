@@ -13,10 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.errors import CorruptionError
+from rtree_anon.errors import CorruptionError, UsageError
 from rtree_anon.index.carried import read_columns
 from rtree_anon.index.catalog import read_catalog
 from rtree_anon.index.cuts import checked
+from rtree_anon.index.history import KeptVersion
 from rtree_anon.index.reading import MISSING, BundleReader
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.io.coding import RowCoder
@@ -28,12 +29,17 @@ from rtree_anon.storage.protocol import PageReader
 class View:
     """One version. Its catalog, its tree, and readers of its rows."""
 
-    def __init__(self, pages: PageReader, path: str, dictionary_bytes: int) -> None:
-        """Takes over `pages`: they are closed with the view, or if it cannot be made."""
-        self.pages, self.path, self._dictionary_bytes = pages, path, dictionary_bytes
-        self._finalizer = weakref.finalize(self, pages.close)
+    def __init__(
+        self, pages: PageReader, path: str, dictionary_bytes: int, *, earlier: KeptVersion | None = None
+    ) -> None:
+        """Takes over `pages`: they are closed with the view, or if it cannot be made.
+
+        An `earlier` version that is still kept is read from the pages of a later one, which stay open.
+        """
+        self.pages, self.path, self._dictionary_bytes, self._earlier = pages, path, dictionary_bytes, earlier
+        self._finalizer = weakref.finalize(self, pages.close if earlier is None else _keep_open)
         try:
-            self.catalog, self.tree = read_catalog(pages, path)
+            self.catalog, self.tree = read_catalog(pages, path, None if earlier is None else earlier.metadata)
             _check_pages(pages, self.tree)
             if self.catalog.n_rows:
                 self._check_tree()
@@ -43,7 +49,25 @@ class View:
 
     @property
     def version(self) -> int:
-        return self.pages.commit_id
+        return self.pages.commit_id if self._earlier is None else self._earlier.version
+
+    def at(self, version: int) -> View:
+        """This version, or an earlier one that is still kept."""
+        if version == self.version:
+            return self
+        for kept in self.catalog.history:
+            if kept.version == version:
+                return View(self.pages, self.path, self._dictionary_bytes, earlier=kept)
+        known = ", ".join(map(str, [*(kept.version for kept in self.catalog.history), self.version]))
+        raise UsageError(f"{self.path}: version {version} is not kept (any more); there are {known}.")
+
+    @property
+    def space_key(self) -> tuple[object, ...]:
+        """Equal where a release looks at rows in the same way: domains, missing values, categories, weights."""
+        return tuple(
+            (axis.kind, axis.lo, axis.hi, axis.has_missing, axis.n_categories, axis.weight)
+            for axis in (self.space.axes if len(self.tree) else ())
+        )
 
     @cached_property
     def coder(self) -> RowCoder:
@@ -82,6 +106,10 @@ class View:
             inside = ((lo >= axis.lo) | (lo == MISSING)) & ((hi <= axis.hi) | (hi == MISSING)) & (lo <= hi)
             if not inside.all():
                 raise CorruptionError(f"{self.path}: rows lie outside the domain of {axis.name!r}; it is damaged.")
+
+
+def _keep_open() -> None:
+    """The pages belong to another view."""
 
 
 def missing_axes(tree: UpperTree, space: Space) -> NDArray[np.bool_]:

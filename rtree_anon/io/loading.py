@@ -173,6 +173,17 @@ class PreparedLoad:
             if next_id is not None:
                 next_id += piece.batch.num_rows
 
+    def coded_rows(self, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        """All rows, as they would have to be handed in again, and coded: codes[column, row], ids only where they are
+        the rows' keys."""
+        names = list(self.schema.column_names)
+        for piece in resized(self._source.pieces(names, batch_rows), batch_rows):
+            codes = self._codes(piece, self._numbers(piece), None)
+            wide = codes.astype(np.int64)
+            if codes.dtype != np.int64:
+                wide[codes == missing_code(codes.dtype)] = missing_code(np.int64)
+            yield typed(piece, self._parsed).batch, wide
+
     @property
     def _no_rows(self) -> NDArray[Any]:
         return np.empty((0, len(self.coder.coders)), self.coder.dtype)

@@ -37,6 +37,25 @@ def link_nodes(depth, left, right):
 
 
 @kernel
+def number_depths(left, right, root, depth):
+    """The depth of every inner node, counted from the root."""
+    todo = np.empty((left.shape[0] + 2, 2), np.int64)
+    todo[0, 0] = root
+    todo[0, 1] = 0
+    top = 1
+    while top > 0:
+        top -= 1
+        node, here = todo[top]
+        if node >= 0:
+            depth[node] = here
+            todo[top, 0] = left[node]
+            todo[top, 1] = here + 1
+            todo[top + 1, 0] = right[node]
+            todo[top + 1, 1] = here + 1
+            top += 2
+
+
+@kernel
 def order_leaves(left, right, root, gauge, lo, hi, mask, entry, order, between, flipped):
     """Walk the tree so that, at each inner node, the child nearer to the leaf just emitted comes first.
 

@@ -107,6 +107,11 @@ class Release(ReleasedTable):
         return self._sizes
 
     @property
+    def row_numbers(self) -> NDArray[np.int64]:
+        """The rows of the table that it was made from, group after group."""
+        return self._rows.numbers
+
+    @property
     def quasi(self) -> tuple[str, ...]:
         """The names of the quasi-identifiers."""
         return tuple(column.name for column in self._columns)

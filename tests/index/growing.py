@@ -56,7 +56,7 @@ class GrowingTree:
         self.renewer = Renewer(cutter)
         self.tree = UpperTree.empty(len(space), sum(axis.kind == Kind.SET for axis in space.axes))
         self.rows: dict[int, tuple[int, ...]] = {}
-        self.pages: dict[int, int] = {}  # what a directory would know
+        self.names: dict[int, int] = {}  # of bundles: what a directory knows
         self.next_id = 0
 
     def change(self, codes: Codes, gone: list[int], *, threads: int = 1) -> Outcome:
@@ -65,14 +65,15 @@ class GrowingTree:
         self.next_id += len(codes)
         whole = np.column_stack((codes, ids % 10, ids))
         gone_ids = np.array(gone, np.int64)
-        gone_from = np.array([self.pages[row] for row in gone], np.int64)
+        gone_from = np.array([self.names[row] for row in gone], np.int64)
         updating = Updating(self.store, self.tree, self.renewer, threads=threads)
         outcome = updating.run(self.packed(whole), gone_ids, gone_from)
         self.tree = outcome.tree
+        self.store.free(outcome.dropped)
         for row in gone:
-            del self.rows[row], self.pages[row]
+            del self.rows[row], self.names[row]
         self.rows.update({int(row[-1]): tuple(int(value) for value in row) for row in whole})
-        self.pages.update(zip(outcome.moved_ids.tolist(), outcome.moved_to.tolist(), strict=True))
+        self.names.update(zip(outcome.moved_ids.tolist(), outcome.moved_to.tolist(), strict=True))
         return outcome
 
     def packed(self, whole: Codes) -> Words:
@@ -117,7 +118,7 @@ class GrowingTree:
             for row in rows.tolist():
                 assert row[-1] not in seen
                 seen[row[-1]] = tuple(row)
-                assert self.pages[row[-1]] == tree.page[number]
+                assert self.names[row[-1]] == tree.name[number]
             used += range(int(tree.page[number]), int(tree.page[number] + tree.n_pages[number]))
         assert seen == self.rows
         assert sorted(used) == self.store.page_ids().tolist()

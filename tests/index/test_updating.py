@@ -113,7 +113,7 @@ def test_a_row_that_is_not_where_the_directory_says() -> None:
     generator = np.random.default_rng(11)
     tree = GrowingTree(PLAIN, 5)
     tree.change(random_rows(generator, 2000, PLAIN), [])
-    one, other = 3, next(row for row in tree.pages if tree.pages[row] != tree.pages[3])
-    tree.pages[one] = tree.pages[other]
+    one, other = 3, next(row for row in tree.names if tree.names[row] != tree.names[3])
+    tree.names[one] = tree.names[other]
     with pytest.raises(CorruptionError, match="directory"):
         tree.change(random_rows(generator, 0, PLAIN), [one])

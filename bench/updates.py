@@ -1,0 +1,237 @@
+"""Streaming updates: what a batch costs, what many batches do to quality, and how many rows a second come and go.
+
+    python -m bench.updates growth       Figures 7b and 11 of the R+-tree paper: batches into a growing index
+    python -m bench.updates shrinking    a random half is deleted
+    python -m bench.updates replacing    rounds in which a tenth of the rows is replaced
+    python -m bench.updates throughput   durable inserts and deletes by batch size and index size, beside SQLite
+
+Quality is compared with a fresh load of the same rows, time with that load, in one run. Results are kept as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import rtree_anon as ra
+from bench.harness import keep
+
+FIGURES = ("certainty", "discernibility", "kl_divergence")
+SPATIAL = ("zipcode", "order_date", "style", "price", "cost")  # the attributes of SQLite's R*Tree
+
+
+def rows_of(n: int) -> pa.Table:
+    return ra.generate("landsend", n)
+
+
+@contextmanager
+def new_index(directory: str, quality: str, name: str = "index") -> Iterator[ra.Index]:
+    with ra.Index.create(
+        Path(directory) / name, ra.Schema(list(rows_of(1).schema.names)), k=5, quality=quality
+    ) as index:
+        yield index
+
+
+def figures(index: ra.Index, k: int) -> dict[str, float]:
+    quality = index.release(k=k).quality()
+    return {name: quality[name] for name in FIGURES}
+
+
+def fresh(rows: pa.Table, directory: str, quality: str, k: int) -> tuple[float, dict[str, float]]:
+    """Seconds of a load of these rows, and its figures."""
+    with new_index(directory, quality, f"fresh-{rows.num_rows}-{time.monotonic_ns()}") as index:
+        seconds = timed(lambda: index.load(rows))
+        return seconds, figures(index, k)
+
+
+def timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def compared(index: ra.Index, rows: pa.Table, directory: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The figures of an index, those of a fresh load of the same rows, and their ratios."""
+    seconds, expected = fresh(rows, directory, arguments.quality, arguments.k)
+    found = figures(index, arguments.k)
+    ratios = {name: found[name] / expected[name] for name in FIGURES}
+    return {"index": found, "fresh": expected, "ratios": ratios, "load_seconds": seconds}
+
+
+def growth(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Batches into a growing index; each is compared with loading everything anew at that size."""
+    n = arguments.batch
+    rows = rows_of(n * (arguments.batches + 1))
+    batches = []
+    with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality) as index:
+        index.load(rows.slice(0, n))
+        for number in range(1, arguments.batches + 1):
+
+            def insert(number: int = number) -> None:
+                index.insert(rows.slice(number * n, n))
+                index.checkpoint()
+
+            seconds = timed(insert)
+            again, _ = fresh(rows.slice(0, (number + 1) * n), directory, arguments.quality, arguments.k)
+            batches.append({"rows": len(index), "seconds": seconds, "load_seconds": again, "ratio": seconds / again})
+            print(json.dumps(batches[-1]), flush=True)
+        index.verify()
+        return {"batches": batches, "quality": compared(index, rows, directory, arguments)}
+
+
+def shrinking(arguments: argparse.Namespace) -> dict[str, Any]:
+    """A random half goes, in batches."""
+    rows = rows_of(arguments.rows)
+    with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality) as index:
+        ids, order = loaded(index, rows)
+        gone = np.random.default_rng(1).permutation(len(ids))[: len(ids) // 2]
+        seconds = [timed(lambda part=part: change(index, ids[part], None)) for part in np.array_split(gone, 5)]
+        kept = np.delete(np.arange(len(ids)), gone)
+        index.verify()
+        return {"seconds": seconds, "quality": compared(index, rows.take(order[kept]), directory, arguments)}
+
+
+def replacing(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Rounds in which a tenth of the rows goes and as many come."""
+    n, rounds = arguments.rows, arguments.rounds
+    share = n // 10
+    rows = rows_of(n + rounds * share)
+    with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality) as index:
+        ids, order = loaded(index, rows.slice(0, n))
+        generator = np.random.default_rng(2)
+        seconds = []
+        for number in range(rounds):
+            leave = np.sort(generator.permutation(len(ids))[:share])
+            first = n + number * share
+            begin = time.perf_counter()
+            new = change(index, ids[leave], rows.slice(first, share))
+            seconds.append(time.perf_counter() - begin)
+            ids = np.concatenate((np.delete(ids, leave), new))
+            order = np.concatenate((np.delete(order, leave), np.arange(first, first + share)))
+        index.verify()
+        return {"seconds": seconds, "quality": compared(index, rows.take(order), directory, arguments)}
+
+
+def loaded(index: ra.Index, rows: pa.Table) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Load rows by inserting them, so that it is known which id is which row: ids, and rows in that order."""
+    ids = index.insert(rows)
+    index.checkpoint()
+    return ids, np.arange(rows.num_rows)
+
+
+def change(index: ra.Index, gone: Any, rows: pa.Table | None) -> Any:
+    index.delete(gone)
+    new = index.insert(rows) if rows is not None else None
+    index.checkpoint()
+    return new
+
+
+def throughput(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Durable batches into indexes of several sizes, a checkpoint included, and the same rows into SQLite."""
+    results = []
+    for n in arguments.sizes:
+        rows = rows_of(n + max(arguments.inserted, 1))
+        with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality) as index:
+            index.load(rows.slice(0, n))
+            for batch, n_rows in ((1000, arguments.inserted), (100_000, arguments.inserted), (1, arguments.single)):
+                new = rows.slice(n, n_rows)
+                ids: list[Any] = []
+
+                def insert(new: pa.Table = new, batch: int = batch, ids: list[Any] = ids) -> None:
+                    for begin in range(0, new.num_rows, batch):
+                        ids.append(index.insert(new.slice(begin, batch), durable=batch > 1))
+                        if batch == 1 and begin % 100 == 99:
+                            index.flush()  # single rows in groups of a hundred
+                    index.flush()
+
+                def delete(batch: int = batch, ids: list[Any] = ids) -> None:
+                    named = np.random.default_rng(3).permutation(np.concatenate(ids))
+                    for begin in range(0, len(named), batch):
+                        index.delete(named[begin : begin + batch], durable=batch > 1)
+                    index.flush()
+
+                line = {"index_rows": n, "batch": batch, "rows": n_rows}
+                for name, work in (("insert", insert), ("delete", delete)):
+                    line[f"{name}_seconds"] = timed(work)
+                    line[f"{name}_checkpoint_seconds"] = timed(index.checkpoint)
+                    total = line[f"{name}_seconds"] + line[f"{name}_checkpoint_seconds"]
+                    line[f"{name}_rows_per_second"] = round(n_rows / total)
+                results.append(line)
+                print(json.dumps(line), flush=True)
+    lite = sqlite(arguments.sizes[0], arguments.lite)
+    print(json.dumps(lite), flush=True)
+    return {"ours": results, "sqlite": lite}
+
+
+def sqlite(n: int, n_rows: int, batch: int = 1000) -> dict[str, Any]:
+    """The same rows in a table with an R*Tree on five attributes, one transaction for each batch."""
+    rows = rows_of(n + n_rows).cast(
+        pa.schema([(f.name, pa.string() if f.type == pa.string() else pa.int32()) for f in rows_of(1).schema])
+    )
+    names = rows.schema.names
+    records = list(zip(range(n + n_rows), *(rows[name].to_pylist() for name in names), strict=True))
+    spatial = [names.index(name) + 1 for name in SPATIAL]
+    boxes = [(record[0], *(record[place] for place in spatial for _ in "ab")) for record in records]
+    with tempfile.TemporaryDirectory() as directory:
+        base = sqlite3.connect(Path(directory) / "rows.db", isolation_level=None)
+        base.execute("pragma journal_mode=wal")
+        base.execute("pragma synchronous=full")
+        base.execute(f"create table rows (id integer primary key, {', '.join(names)})")
+        base.execute(f"create virtual table boxes using rtree(id, {', '.join(f'{s}0, {s}1' for s in SPATIAL)})")
+        into_rows = f"insert into rows values ({', '.join('?' * (len(names) + 1))})"
+        into_boxes = f"insert into boxes values ({', '.join('?' * 11)})"
+
+        def insert(begin: int, end: int) -> None:
+            base.execute("begin")
+            base.executemany(into_rows, records[begin:end])
+            base.executemany(into_boxes, boxes[begin:end])
+            base.execute("commit")
+
+        def delete(begin: int, end: int) -> None:
+            base.execute("begin")
+            base.executemany("delete from rows where id = ?", [(row,) for row in range(begin, end)])
+            base.executemany("delete from boxes where id = ?", [(row,) for row in range(begin, end)])
+            base.execute("commit")
+
+        insert(0, n)
+        seconds = {
+            work.__name__: timed(lambda work=work: [work(a, a + batch) for a in range(n, n + n_rows, batch)])
+            for work in (insert, delete)
+        }
+        base.close()
+    speeds = {f"{name}_rows_per_second": round(n_rows / taken) for name, taken in seconds.items()}
+    return {"table_rows": n, "batch": batch, "rows": n_rows, **speeds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["growth", "shrinking", "replacing", "throughput"])
+    parser.add_argument("--quality", default="balanced")
+    parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=500_000, help="rows of a batch (growth)")
+    parser.add_argument("--batches", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the index (shrinking, replacing)")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000], help="rows (throughput)")
+    parser.add_argument("--inserted", type=int, default=500_000)
+    parser.add_argument("--single", type=int, default=2_000)
+    parser.add_argument("--lite", type=int, default=100_000, help="rows for SQLite")
+    arguments = parser.parse_args()
+    result = globals()[arguments.what](arguments)
+    print(json.dumps(result, indent=2))
+    path = keep(f"updates-{arguments.what}", {"arguments": vars(arguments), **result})
+    print(f"kept in {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Operations as the journal keeps them: what a record says, byte for byte.
+
+    0    kind: 1 insert, 2 delete, 3 update
+    1    1 where more records of the same operation follow, else 0
+    2-7  zeros
+    8    number of ids (u64), then the ids (i64)
+    ...  insert and update: the rows, as an Arrow IPC stream of the columns that the schema names
+
+Rows are kept as values, not as codes: coding them again finds the same codes, and grows domains, categories and
+dictionaries in the same way. An operation whose last record is missing was never acknowledged and never happened.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.errors import CorruptionError
+from rtree_anon.io.row_bytes import RowBatch, rows_from_bytes, rows_to_bytes
+
+_HEADER = struct.Struct("<BB6xQ")
+
+Ids = NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    INSERT = 1
+    DELETE = 2
+    UPDATE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One call of a user. `batches` have the rows of an insert or update, `ids` name its rows in order."""
+
+    kind: Kind
+    ids: Ids
+    batches: Sequence[RowBatch] = ()
+
+    def records(self) -> list[bytes]:
+        """The records: one for each batch, so that each fits the journal."""
+        if not self.batches:
+            return [_record(self.kind, False, self.ids, None)]
+        ends = np.cumsum([batch.num_rows for batch in self.batches]).tolist()
+        return [
+            _record(self.kind, number + 1 < len(ends), self.ids[end - batch.num_rows : end], batch)
+            for number, (batch, end) in enumerate(zip(self.batches, ends, strict=True))
+        ]
+
+
+def operations(records: Iterable[bytes]) -> Iterator[Operation]:
+    """The complete operations of a journal."""
+    ids: list[Ids] = []
+    batches: list[RowBatch] = []
+    for record in records:
+        kind, more, own, batch = _parsed(record)
+        ids.append(own)
+        batches += batch
+        if not more:
+            yield Operation(kind, np.concatenate(ids), batches)
+            ids, batches = [], []
+
+
+def _record(kind: Kind, more: bool, ids: Ids, batch: RowBatch | None) -> bytes:
+    parts = [_HEADER.pack(kind, more, len(ids)), ids.astype("<i8").tobytes()]
+    if batch is not None:
+        parts.append(rows_to_bytes(batch))
+    return b"".join(parts)
+
+
+def _parsed(record: bytes) -> tuple[Kind, bool, Ids, list[RowBatch]]:
+    try:
+        kind, more, n = _HEADER.unpack_from(record)
+        if n * 8 > len(record) - _HEADER.size:
+            raise ValueError("it is too short")
+        ids = np.frombuffer(record, "<i8", n, _HEADER.size).astype(np.int64)
+        batches: list[RowBatch] = []
+        if Kind(kind) != Kind.DELETE:
+            batches = rows_from_bytes(memoryview(record)[_HEADER.size + 8 * n :])
+            if sum(batch.num_rows for batch in batches) != n:
+                raise ValueError("it has another number of rows")
+        return Kind(kind), bool(more), ids, batches
+    except (struct.error, ValueError) as error:
+        raise CorruptionError(f"A record of the journal is damaged: {error}. Restore the index from a copy.") from error

@@ -1,0 +1,286 @@
+"""Streaming changes into an index: journal first, then memory, then pages in batches (DESIGN, section 5).
+
+    insert, delete, update ─► checked and coded ─► journal (durable before it is acknowledged) ─► pending
+    checkpoint, release, full memory ─► pending rows into the tree (updating.py) ─► one commit: a new version
+
+Readers see committed versions only. After a crash the journal is replayed: the same operations in the same order, so
+ids, codes and dictionaries come out the same (P1-P3).
+
+Invariant: what is pending is what the journal holds behind the newest commit. A call that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.errors import InputError, UsageError
+from rtree_anon.index.applying import apply_pending
+from rtree_anon.index.carried import read_columns
+from rtree_anon.index.catalog import read_directory
+from rtree_anon.index.existing import moved_codes
+from rtree_anon.index.loading import Resources
+from rtree_anon.index.operations import Kind, Operation, operations
+from rtree_anon.index.pending import Pending
+from rtree_anon.index.view import View
+from rtree_anon.io.coding import RowCoder
+from rtree_anon.io.column_codings import DictionaryColumn
+from rtree_anon.io.loading import prepare_load
+from rtree_anon.io.row_bytes import RowBatch, in_pieces
+from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
+from rtree_anon.storage.protocol import PageStore
+
+_PENDING_SHARE = 0.25  # of the memory
+_DICTIONARY_SHARE = 0.25
+_RECORD_ROWS = 1 << 14  # at most, so that a record fits the journal
+_RECORD_BYTES = 8 << 20
+
+Ids = NDArray[np.int64]
+
+
+class NeedsLoadError(Exception):
+    """Rows that change what codes of others mean: they have to be loaded, not inserted."""
+
+
+class Streaming:
+    """The writer's changes that are not in a version yet. Safe to use from many threads."""
+
+    def __init__(self, store: PageStore, view: View, resources: Resources, refresh: Callable[[], View]) -> None:
+        """`refresh` is called after every commit and gives the new version. Replays the journal."""
+        self._store, self._resources, self._refresh = store, resources, refresh
+        self._lock = threading.RLock()
+        self._last_seq = store.journal_seq
+        self._unsynced = False
+        self._begin(view)
+        replayed = store.replay()
+        for operation in operations(record for _, record in replayed):
+            self._take(operation)
+        if replayed:
+            self._last_seq = replayed[-1][0]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the index, with everything that was acknowledged."""
+        with self._lock:
+            return self._view.catalog.n_rows + self._pending.n_rows - self._pending.n_gone
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is anything that the newest version does not have."""
+        return bool(self._pending) or self._last_seq > self._store.journal_seq
+
+    def insert(self, rows: Any, durable: bool) -> Ids:
+        """Insert rows; their ids."""
+        with self._lock:
+            self._make_room()
+            operation, codes = self._coded(Kind.INSERT, rows, None)
+            if not len(operation.ids):
+                return operation.ids
+            self._accept(operation, codes)
+        self._acknowledge(durable)
+        return operation.ids
+
+    def update(self, ids: Any, rows: Any, durable: bool) -> None:
+        """Give rows other values."""
+        with self._lock:
+            self._make_room()
+            wanted = _distinct_ids(ids)
+            self._require_known(wanted)
+            operation, codes = self._coded(Kind.UPDATE, rows, wanted)
+            if not len(wanted):
+                return
+            self._accept(operation, codes)
+        self._acknowledge(durable)
+
+    def delete(self, ids: Any, durable: bool) -> None:
+        """Delete rows."""
+        with self._lock:
+            self._make_room()
+            wanted = _distinct_ids(ids)
+            self._require_known(wanted)
+            if not len(wanted):
+                return
+            self._accept(Operation(Kind.DELETE, wanted), None)
+        self._acknowledge(durable)
+
+    def flush(self) -> None:
+        """Make everything durable that was acknowledged."""
+        self._unsynced = False
+        self._store.flush()
+
+    def close(self) -> None:
+        """Closing is no crash: what was acknowledged is made durable."""
+        if self._unsynced:
+            self.flush()
+
+    def checkpoint(self) -> int:
+        """Put everything into pages; the version that has it."""
+        with self._lock:
+            if self.has_changes:
+                apply_pending(
+                    self._store,
+                    self._view,
+                    self._pending,
+                    schema=self._schema,
+                    stored=self._stored,
+                    directory=read_directory(self._store, self._view.catalog),
+                    next_id=self._next_id,
+                    journal_seq=self._last_seq,
+                    threads=self._resources.threads,
+                )
+                self._begin(self._refresh())
+            return self._view.version
+
+    def begin_again(self, view: View) -> None:
+        """Something else made a new version."""
+        with self._lock:
+            self._begin(view)
+
+    def _begin(self, view: View) -> None:
+        catalog = view.catalog
+        self._view, self._schema, self._next_id = view, catalog.schema, catalog.next_id
+        self._is_bound = catalog.directory is not None  # there are rows, or were
+        self._columns: StoredColumns | None = None
+        self._directory = read_directory(view.pages, catalog)
+        self._pending = Pending()
+
+    @property
+    def _stored(self) -> StoredColumns | None:
+        """The carried columns with their dictionaries, which are read when the first rows come."""
+        if self._columns is None and self._is_bound:
+            limit = int(self._resources.memory_bytes * _DICTIONARY_SHARE)
+            self._columns = read_columns(self._view.pages, self._view.catalog, limit)
+        return self._columns
+
+    def _make_room(self) -> None:
+        """Before an operation, so that one that fails has changed nothing."""
+        if self._pending.n_bytes > self._resources.memory_bytes * _PENDING_SHARE:
+            self.checkpoint()
+
+    def _coded(self, kind: Kind, rows: Any, ids: Ids | None) -> tuple[Operation, NDArray[np.int64]]:
+        """Code rows. Schema and dictionaries grow; an error leaves them as they were."""
+        known = self._stored
+        sizes = {} if known is None else known.sizes()
+        batches: list[RowBatch] = []
+        codes: list[NDArray[np.int64]] = []
+        try:
+            with prepare_load(
+                rows,
+                self._schema,
+                known,
+                directory=self._resources.directory,
+                dictionary_bytes=int(self._resources.memory_bytes * _DICTIONARY_SHARE),
+                sample_rows=1,
+            ) as prepared:
+                if self._is_bound and not _codes_stay(RowCoder(self._schema), prepared.coder):
+                    raise NeedsLoadError
+                for batch, part in prepared.coded_rows(_RECORD_ROWS):
+                    batches += in_pieces(batch, _RECORD_BYTES)
+                    codes.append(part)
+                schema, stored = prepared.schema, prepared.stored
+            n_columns = len(schema.quasi) + len(stored.ranges) + 1
+            whole = np.empty((n_columns, sum(part.shape[1] for part in codes)), np.int64)
+            own = slice(None) if stored.key is not None else slice(0, -1)
+            np.concatenate([np.empty((whole[own].shape[0], 0), np.int64), *codes], axis=1, out=whole[own])
+            whole[-1] = self._ids(whole, stored, ids)
+            _check_text_keys(whole[len(schema.quasi) :], stored, sizes, is_update=kind == Kind.UPDATE)
+        except BaseException:
+            if known is not None:
+                known.cut_back(sizes)
+            raise
+        self._schema, self._columns, self._is_bound = schema, stored, True
+        return Operation(kind, whole[-1].copy(), batches), whole
+
+    def _ids(self, codes: NDArray[np.int64], stored: StoredColumns, ids: Ids | None) -> Ids:
+        n = codes.shape[1]
+        if ids is not None and len(ids) != n:
+            raise UsageError(f"{len(ids)} ids were given for {n} rows; an update needs one row for every id.")
+        if stored.key is None:
+            return np.arange(self._next_id, self._next_id + n) if ids is None else ids
+        keys: Ids = codes[-1]
+        if ids is not None:
+            if not np.array_equal(ids, keys):
+                raise UsageError(f"The rows of an update must have the keys that are named, column {stored.key[0]!r}.")
+            return keys
+        ordered = np.sort(keys)
+        taken = ordered[1:][ordered[1:] == ordered[:-1]]
+        taken = keys[self._is_known(keys)] if not len(taken) else taken
+        if len(taken):
+            raise InputError(f"the key {int(taken[0])} names more than one row", column=stored.key[0])
+        return keys
+
+    def _accept(self, operation: Operation, codes: NDArray[np.int64] | None) -> None:
+        """An operation that was found to be right: to the journal, then to what is pending."""
+        self._last_seq = self._store.append(operation.records(), durable=False)
+        self._unsynced = True
+        self._work_in(operation, codes)
+
+    def _take(self, operation: Operation) -> None:
+        """An operation from the journal."""
+        codes = None
+        if operation.kind != Kind.DELETE:
+            ids = operation.ids if operation.kind == Kind.UPDATE else None
+            operation, codes = self._coded(operation.kind, list(operation.batches), ids)
+        self._work_in(operation, codes)
+
+    def _work_in(self, operation: Operation, codes: NDArray[np.int64] | None) -> None:
+        ids = operation.ids
+        if operation.kind != Kind.INSERT:
+            places = self._pending.find(ids)
+            self._pending.drop(places[places >= 0])
+            self._pending.remove(ids[(places < 0)])
+        if codes is not None:
+            self._pending.add(codes)
+        if operation.kind == Kind.INSERT and self._columns is not None:
+            self._next_id = self._next_id + len(ids) if self._columns.key is None else ID_RANGE[1] + 1
+
+    def _is_known(self, ids: Ids) -> NDArray[np.bool_]:
+        waits = self._pending.find(ids) >= 0
+        return waits | ((self._directory.find(ids) >= 0) & ~self._pending.is_gone(ids))
+
+    def _require_known(self, ids: Ids) -> None:
+        unknown = ids[~self._is_known(ids)]
+        if len(unknown):
+            more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
+            raise InputError(f"there is no row {int(unknown[0])}{more}; nothing was changed")
+
+    def _acknowledge(self, durable: bool) -> None:
+        """Outside the lock: calls from many threads share a sync."""
+        if durable:
+            self.flush()
+
+
+def _check_text_keys(
+    carried: NDArray[np.int64], stored: StoredColumns, sizes: Mapping[str, int], *, is_update: bool
+) -> None:
+    """Keys that are no whole numbers are known by their numbers in a dictionary, which deleted rows leave behind."""
+    at = 0
+    for column in stored.columns:
+        if isinstance(column, DictionaryColumn) and column.is_key:
+            if is_update:
+                raise UsageError(f"Rows with the key {column.name!r}, which is text, are deleted and inserted again.")
+            numbers = carried[at]
+            n_known = sizes.get(column.name, 0)
+            if len(np.unique(numbers)) != len(numbers) or bool((numbers < n_known).any()):
+                raise InputError("a key names more than one row, or one that was deleted", column=column.name)
+        at += len(column.ranges)
+
+
+def _codes_stay(before: RowCoder, after: RowCoder) -> bool:
+    """Whether codes mean what they meant, and are measured as they were: an axis of sets can have too many values."""
+    kinds = [[axis.kind for axis in coder.space.axes] for coder in (before, after)]
+    return kinds[0] == kinds[1] and not moved_codes(before, after)
+
+
+def _distinct_ids(ids: Any) -> Ids:
+    found = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids) if hasattr(ids, "__iter__") else [ids])
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise UsageError("Rows are named by ids: whole numbers, as `insert` returned them, or the schema's key.")
+    found = found.astype(np.int64)
+    if len(np.unique(found)) != len(found):
+        raise UsageError("A row is named twice in one call.")
+    return found
