@@ -117,7 +117,8 @@ def _comparable(column: pa.ChunkedArray, name: str) -> Iterator[NDArray[Any]]:
     if not (pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type)):
         yield code_column(plain, name).codes
         return
-    if plain.null_count:
-        yield plain.is_null().to_numpy()
-        plain = plain.fill_null(0)
-    yield plain.to_numpy()
+    values = plain.chunk(0) if plain.num_chunks == 1 else plain.combine_chunks()
+    if values.null_count:
+        yield values.is_null().to_numpy(zero_copy_only=False)
+        values = values.fill_null(0)
+    yield values.to_numpy()
