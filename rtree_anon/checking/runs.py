@@ -106,8 +106,7 @@ def _runs_of(piece: pa.Table, grouped_by: Sequence[str], counts: str | None) -> 
         int(lengths[0]),
         int(lengths[-1]),
         float(lengths[1:-1].min(initial=np.iinfo(np.int64).max)),
-        rows.slice(0, 1).combine_chunks(),
-        rows.slice(len(rows) - 1).combine_chunks(),
+        *(rows.take(pa.array([place])) for place in (0, len(rows) - 1)),  # a slice would keep the whole piece alive
     )
 
 

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from rtree_anon.release.columns import GroupColumn
 
+_LARGEST_PRODUCT = 1e150  # times the cells of one more column, it is still a float
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -73,7 +75,17 @@ def sums_of(
     )
     surprise = math.nan
     if log_multiplicity is not None:
-        log_cells = sum(np.log(column.cells) for column in columns)
-        surprise = log_multiplicity() + float((sizes * (log_cells - np.log(sizes))).sum())
+        surprise = log_multiplicity() + float((sizes * _log_cells_per_row(columns, sizes)).sum())
     squares = float((sizes.astype(np.float64) ** 2).sum())
     return Sums(int(sizes.sum()), len(sizes), int(sizes.min()), penalty, squares, surprise)
+
+
+def _log_cells_per_row(columns: Sequence[GroupColumn], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """log(cells / rows) of every group, with few logarithms: one for as many columns as a float can hold."""
+    logs, product = np.zeros(len(sizes)), 1.0 / sizes
+    for column in columns:
+        product = product * column.cells
+        if float(product.max()) > _LARGEST_PRODUCT:
+            logs += np.log(product)
+            product = np.ones(len(sizes))
+    return logs + np.log(product)

@@ -139,3 +139,21 @@ def test_a_flipped_bit_is_not_taken_for_a_release(directory: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ra.InputError, match=r"CRC|checksum"):
         check_k(path, ["x"], 1)
+
+
+def test_nothing_is_kept_of_the_pieces_but_their_ends(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is that of a few row groups, however many there are."""
+    path = write(pa.table({"x": np.repeat(np.arange(40_000), 5)}), directory / "long.parquet", 5000)
+    kept: list[int] = []
+    followed_by = runs._Runs.followed_by
+
+    def noted(self: Any, other: Any) -> Any:
+        kept.append(sum(buffer.size for row in (other.first_row, other.last_row) for buffer in buffers(row)))
+        return followed_by(self, other)
+
+    def buffers(row: pa.Table) -> list[pa.Buffer]:
+        return [buffer for column in row.columns for chunk in column.chunks for buffer in chunk.buffers() if buffer]
+
+    monkeypatch.setattr(runs._Runs, "followed_by", noted)
+    assert check_k(path, ["x"], 5).n_rows == 200_000
+    assert len(kept) == 39 and max(kept) < 1000
