@@ -1,0 +1,188 @@
+"""What do privacy models cost, in certainty and in time, and what does counting rows instead of people miss?
+
+    python -m bench.models quality --adult adult.csv    certainty under each model, from lax to strict bounds
+    python -m bench.models people --adult adult.csv     several rows per person (section 5 of the identity paper)
+    python -m bench.models speed                        a million rows: k = 10 with a model, against k = 10 alone
+
+Without --adult a seeded table of patients is used, which needs no file. Every release is measured by the checker; a
+stricter bound must never be cheaper than a laxer one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+import rtree_anon as ra
+from bench.harness import keep, timed_in_turns
+from rtree_anon.models import Model
+
+QUASI = {
+    "adult": ["age", "workclass", "education", "marital-status", "race", "sex", "native-country", "hours-per-week"],
+    "patients": ["age", "sex", "zip", "marital_status", "education"],
+}
+SENSITIVE = {"adult": ("occupation", "salary-class"), "patients": ("diagnosis", "sex")}
+KS = (5, 10)
+# of a column with many values, and of one with two
+MANY: dict[str, Callable[[str], list[Model]]] = {
+    "distinct l": lambda on: [ra.DistinctLDiversity(ell, on) for ell in (2, 3, 4, 5)],
+    "entropy l": lambda on: [ra.EntropyLDiversity(ell, on) for ell in (2, 3, 4, 5)],
+    "recursive (3,l)": lambda on: [ra.RecursiveCLDiversity(3, ell, on) for ell in (2, 3, 4)],
+    "alpha": lambda on: [ra.AlphaKAnonymity(alpha, 5, on) for alpha in (0.8, 0.6, 0.5, 0.4)],
+    "t": lambda on: [ra.TCloseness(t, on) for t in (0.7, 0.6, 0.5, 0.4)],
+    "t ordered": lambda on: [ra.TCloseness(t, on, "ordered") for t in (0.4, 0.3, 0.2, 0.1)],
+    "beta": lambda on: [ra.BetaLikeness(beta, on) for beta in (5, 4, 3, 2)],
+}
+TWO: dict[str, Callable[[str], list[Model]]] = {
+    "distinct l": lambda on: [ra.DistinctLDiversity(2, on)],
+    "entropy l": lambda on: [ra.EntropyLDiversity(ell, on) for ell in (1.2, 1.4, 1.6)],
+    "t": lambda on: [ra.TCloseness(t, on) for t in (0.5, 0.4, 0.3, 0.2)],
+    "delta": lambda on: [ra.DeltaDisclosure(delta, on) for delta in (3, 2, 1)],
+}
+# shares of people with one, two and three rows (Table 6 of the identity paper)
+ROWS_PER_PERSON = {
+    1.2: (0.85, 0.10, 0.05),
+    1.4: (0.70, 0.20, 0.10),
+    1.6: (0.55, 0.30, 0.15),
+    1.8: (0.40, 0.40, 0.20),
+}
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("question", choices=["quality", "people", "speed"])
+    parser.add_argument("--adult", type=Path, help="the Adult table as CSV with a header")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the speed test")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    if options.question == "speed":
+        print(f"kept in {keep('models_speed', speed(options.rows, options.repeats))}")
+        return
+    name = "adult" if options.adult else "patients"
+    table = pyarrow.csv.read_csv(options.adult) if options.adult else ra.generate("patients", 20_000, seed=0)
+    result = quality(table, name) if options.question == "quality" else people(table, name)
+    print(f"kept in {keep(f'models_{options.question}_{name}', result)}")
+
+
+def quality(table: pa.Table, name: str) -> dict[str, Any]:
+    """Certainty of releases at each k under each model, for the three grades."""
+    quasi, rows, cheaper = QUASI[name], [], []
+    for grade in ("fast", "balanced", "best"):
+        plain = _measured(table, quasi, [], None, grade)
+        rows.append({"grade": grade, "model": None, "certainty": plain})
+        print(f"{grade:9} {'k alone':42} {_figures(plain)}")
+        for column, families in zip(SENSITIVE[name], (MANY, TWO), strict=True):
+            for family, models in families.items():
+                laxer = plain
+                for model in models(column):
+                    found = _measured(table, [each for each in quasi if each != column], [column], model, grade)
+                    rows.append({"grade": grade, "column": column, "model": str(model), "certainty": found})
+                    print(f"{grade:9} {model!s:42} {_figures(found)}")
+                    if column not in quasi and any(found[k] < laxer[k] for k in KS):
+                        cheaper.append(f"{grade}: {model}")
+                        print(f"          cheaper than the laxer model before it ({family})")
+                    laxer = found
+    return {"rows": len(table), "quasi": quasi, "results": rows, "stricter_but_cheaper": cheaper}
+
+
+def _measured(
+    table: pa.Table, quasi: list[str], sensitive: list[str], model: Model | None, grade: str
+) -> dict[int, float]:
+    releases = ra.anonymize(table, KS, quasi, sensitive=sensitive, model=model, quality=grade)
+    for k, release in releases.items():
+        report = ra.check(release.to_arrow(), quasi, sensitive)
+        unmet = [] if model is None else report.unmet(model.demands())
+        if report.k < k or unmet:
+            raise SystemExit(f"the checker disagrees about {model} at k={k}: {unmet}")
+    return {k: release.quality()["certainty"] for k, release in releases.items()}
+
+
+def _figures(certainty: dict[int, float]) -> str:
+    return "  ".join(f"k={k}: {figure:.4f}" for k, figure in certainty.items())
+
+
+def people(table: pa.Table, name: str) -> dict[str, Any]:
+    """Groups of k rows with fewer than k people, and what it costs to count people instead."""
+    quasi, on, rows = QUASI[name], SENSITIVE[name][0], []
+    print(f"{'rows per person':>15} {'k':>3} {'vulnerable':>11} {'single':>8} {'certainty, rows':>16} {'people':>8}")
+    for ratio, shares in ROWS_PER_PERSON.items():
+        visits = with_visits(table.select([*quasi, on]), on, shares)
+        for k in (2, 3, 5, 10, 20):
+            ordinary = ra.anonymize(visits, k, quasi, sensitive=[on], keep=["person"], base_k=k)
+            report = ra.check(ordinary.to_arrow(), quasi, identity="person").identity
+            assert report is not None
+            counted = ra.anonymize(visits, k, quasi, sensitive=[on], identity="person", base_k=k)
+            row = {
+                "rows_per_person": ratio,
+                "k": k,
+                "vulnerable_share": float(report.vulnerable(k).mean()),
+                "single_share": report.n_single / ordinary.n_groups,
+                "certainty_rows": ordinary.quality()["certainty"],
+                "certainty_people": counted.quality()["certainty"],
+            }
+            rows.append(row)
+            print(
+                f"{ratio:15} {k:3} {row['vulnerable_share']:11.4f} {row['single_share']:8.4f} "
+                f"{row['certainty_rows']:16.4f} {row['certainty_people']:8.4f}"
+            )
+    return {"rows": len(table), "quasi": quasi, "results": rows}
+
+
+def with_visits(table: pa.Table, on: str, shares: tuple[float, float, float], seed: int = 0) -> pa.Table:
+    """A table in which shares of the people have one, two and three rows, with other values of the sensitive column."""
+    rng = np.random.default_rng(seed)
+    times = rng.permutation(np.repeat([1, 2, 3], np.diff(np.rint(np.cumsum([0, *shares]) * len(table)).astype(int))))
+    person = np.repeat(np.arange(len(table)), times)
+    visits = table.take(pa.array(person))
+    values, codes = np.unique(table.column(on).to_numpy(zero_copy_only=False), return_inverse=True)
+    visit = np.concatenate([np.arange(n) for n in times])
+    # The second and third row of a person get the values that follow in a random order, so that all differ.
+    order = rng.permutation(len(values))
+    place = np.argsort(order)
+    other = values[order[(place[codes[person]] + visit) % len(values)]]
+    visits = visits.set_column(visits.schema.get_field_index(on), on, pa.array(other))
+    return visits.append_column("person", pa.array(person))
+
+
+def speed(n_rows: int, repeats: int) -> dict[str, Any]:
+    """Seconds of the whole call with and without a model, in turns."""
+    rng = np.random.default_rng(0)
+    table = ra.generate("agrawal", n_rows, seed=0)
+    quasi = table.column_names
+    table = table.append_column("few", pa.array(rng.integers(0, 20, n_rows)))
+    table = table.append_column("many", pa.array(rng.integers(0, 2000, n_rows)))
+    table = table.append_column("person", pa.array(rng.integers(0, n_rows * 2 // 3, n_rows)))
+    cases: dict[str, dict[str, Any]] = {
+        "k alone": {},
+        "distinct l=3, 20 values": {"model": ra.DistinctLDiversity(3, "few")},
+        "entropy l=3, 20 values": {"model": ra.EntropyLDiversity(3, "few")},
+        "t=0.5, 20 values": {"model": ra.TCloseness(0.5, "few")},
+        "distinct l=3, 2000 values": {"model": ra.DistinctLDiversity(3, "many")},
+        "ordered t=0.2, 2000 values": {"model": ra.TCloseness(0.2, "many", "ordered")},
+        "k people": {"identity": "person"},
+    }
+    rows: dict[str, Any] = {}
+    for grade in ("fast", "balanced", "best"):
+
+        def task(arguments: dict[str, Any], grade: str = grade) -> Callable[[], object]:
+            return lambda: ra.anonymize(
+                table, 10, quasi, sensitive=["few", "many"], base_k=10, quality=grade, threads=1, **arguments
+            )
+
+        seconds = timed_in_turns({name: task(arguments) for name, arguments in cases.items()}, repeats)
+        alone = seconds["k alone"]["median"]
+        rows[grade] = {name: {**times, "ratio": times["median"] / alone} for name, times in seconds.items()}
+        for name, times in rows[grade].items():
+            print(f"{grade:9} {name:28} {times['median']:7.2f} s  {times['ratio']:5.2f}", flush=True)
+    return {"rows": n_rows, "k": 10, "results": rows}
+
+
+if __name__ == "__main__":
+    main()
