@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rtree_anon.release import Release
 
 MEASURES = ("certainty", "discernibility", "kl_divergence", "query_error", "seconds")
-MAX_SEARCHED_NODES = 20_000  # a larger lattice is not searched for all its generalizations but walked by Datafly
+MAX_SEARCHED_NODES = 100_000  # a larger lattice is not searched for all its generalizations but walked by Datafly
 
 Conditions = dict[str, Any]
 
