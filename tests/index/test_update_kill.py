@@ -22,15 +22,13 @@ def test_what_a_killed_writer_reported_is_there(tmp_path: Path, loops: int) -> N
     ra.Index.create(path, SCHEMA, k=3).close()
     chance = random.Random(loops)
     for _ in range(loops):
-        child = subprocess.Popen(
-            [sys.executable, "-m", "tests.index.update_killing", str(path)], stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        reported = [child.stdout.readline() for _ in range(chance.randrange(1, 25))]
-        time.sleep(chance.random() * 0.02)
-        child.kill()
-        reported += child.stdout.read().splitlines()
-        child.wait()
+        command = [sys.executable, "-m", "tests.index.update_killing", str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            reported = [child.stdout.readline() for _ in range(chance.randrange(1, 25))]
+            time.sleep(chance.random() * 0.02)
+            child.kill()
+            reported += child.stdout.read().splitlines()
         last = max(int(line) for line in reported if line.strip().isdigit())
         with ra.Index.open(path, mode="w") as index:
             assert steps_of(Counter(found_state(index).values())) >= last
