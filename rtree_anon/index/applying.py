@@ -112,6 +112,14 @@ def _described(
     return catalog.write(store, tree)
 
 
+def forget_history(store: PageStore, view: View) -> None:
+    """Free the pages of all earlier versions, and commit that there are none; `view` is the newest version."""
+    if view.catalog.history:
+        old = [kept.pages(store) for kept in view.catalog.history]
+        store.free(np.concatenate([*old, catalog_pages(store)]))
+        store.commit(replace(view.catalog, history=()).write(store, view.tree))
+
+
 def _grown_dictionaries(
     store: PageStore, before: Catalog, view: View, stored: StoredColumns
 ) -> dict[str, list[Reference]]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.arguments import check_choice, checked_k, checked_seed, checked_threads
 from rtree_anon.errors import StorageError, UsageError
+from rtree_anon.index.applying import forget_history
 from rtree_anon.index.budget_text import memory_bytes
 from rtree_anon.index.catalog import Catalog
 from rtree_anon.index.changes import changes_between
@@ -246,8 +247,14 @@ class Index:
         return verify_index(self._current, storage)
 
     def compact(self, scrub: bool = False) -> None:
-        """Give free space back; with `scrub` nothing of what was deleted is left in the files."""
+        """Give free space back; with `scrub` no deleted row is left in the files.
+
+        Scrubbing forgets the earlier versions that `changes` looks at. Values of deleted rows may still be listed in
+        the dictionaries of carried columns and in the domains of the schema; a load into a new index is without them.
+        """
         self.checkpoint()
+        if scrub:
+            forget_history(self._writer, self._current)
         self._writer.compact(scrub=scrub)
         self._changes.begin_again(self._refreshed())
 
