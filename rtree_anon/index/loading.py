@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rtree_anon.errors import StorageError
 from rtree_anon.index.bucket import Cutter
 from rtree_anon.index.bulkload import BulkLoad, LoadReport
 from rtree_anon.index.carried import read_columns, write_dictionaries
@@ -106,7 +108,8 @@ class _Load:
             on_progress("committing", n_rows, n_rows)
             store.commit(loaded.write(store, tree))
         except BaseException:
-            store.abort()
+            with suppress(StorageError):  # a store that failed in its commit has ended already
+                store.abort()
             raise
         return n_new, bulk.report
 

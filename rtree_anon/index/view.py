@@ -9,11 +9,12 @@ from __future__ import annotations
 import weakref
 from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.errors import CorruptionError, UsageError
+from rtree_anon.errors import CorruptionError, InputError, SchemaError, UsageError
 from rtree_anon.index.carried import read_columns
 from rtree_anon.index.catalog import read_catalog
 from rtree_anon.index.cuts import checked
@@ -72,13 +73,23 @@ class View:
     @cached_property
     def coder(self) -> RowCoder:
         """Codes of the quasi-identifiers. The schema is bound as soon as there are rows."""
-        return RowCoder(self.catalog.schema)
+        try:
+            return RowCoder(self.catalog.schema)
+        except (SchemaError, InputError) as error:
+            raise CorruptionError(f"{self.path}: the schema of the index is damaged: {error}.") from error
+
+    @cached_property
+    def _own_space(self) -> Space:
+        try:
+            return self.coder.space
+        except (SchemaError, InputError, ValueError, ArithmeticError) as error:
+            raise CorruptionError(f"{self.path}: a domain in the schema of the index is damaged: {error}.") from error
 
     @cached_property
     def space(self) -> Space:
         """The space of the rows, which knows where values are missing."""
-        has_missing = missing_axes(self.tree, self.coder.space)
-        axes = zip(self.coder.space.axes, has_missing.tolist(), strict=True)
+        has_missing = missing_axes(self.tree, self._own_space)
+        axes = zip(self._own_space.axes, has_missing.tolist(), strict=True)
         return Space(tuple(replace(axis, has_missing=missing) for axis, missing in axes))
 
     @cached_property
@@ -94,9 +105,15 @@ class View:
         """Let the writer reuse what only this version needed."""
         self._finalizer()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def _check_tree(self) -> None:
         """The tree fits the space: what it says of bundles can be true."""
-        tree, space = self.tree, self.coder.space
+        tree, space = self.tree, self._own_space
         n_masks = sum(axis.kind == Kind.SET for axis in space.axes)
         if tree.lo.shape[1] != len(space) or tree.mask.shape[1] != n_masks:
             raise CorruptionError(f"{self.path}: the tree and the schema are of different tables; it is damaged.")

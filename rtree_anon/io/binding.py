@@ -22,7 +22,7 @@ from rtree_anon.io.cells import CellError, Origin, first_row_with, located, show
 from rtree_anon.io.coding import category_values, encoded_categories, unknown_value
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units, unit_limits, unit_to_value
-from rtree_anon.io.types import accepts, category_type, plain_type, type_from_text, type_text
+from rtree_anon.io.types import accepts, category_type, checked_own_type, plain_type, type_from_text, type_text
 from rtree_anon.io.values import MAX_DIGITS, needed_decimals, needed_scale, to_floats, to_units
 from rtree_anon.schema import Attribute, Boolean, Categorical, Date, Numeric, Timestamp
 
@@ -244,10 +244,7 @@ def _own_type(attribute: Attribute, column_type: pa.DataType, source: str) -> pa
         problem = f"the column holds {type_text(plain)} values, which cannot be read as {kind}"
         raise InputError(problem, source=source, column=attribute.name)
     if attribute.type is not None:
-        own = type_from_text(attribute.type)
-        if not accepts(attribute, own) or (pa.types.is_string(own) and not isinstance(attribute, Categorical)):
-            raise SchemaError(f"attribute {attribute.name!r}: the type {attribute.type} does not fit {kind}")
-        return own
+        return checked_own_type(attribute, attribute.type)
     if isinstance(attribute, Categorical):
         return category_type(plain)
     unfit = isinstance(attribute, Date) and not pa.types.is_date(plain)

@@ -25,7 +25,15 @@ from rtree_anon.hierarchy import BoundHierarchy
 from rtree_anon.io.cells import CellError, Origin, located, shown_at
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.domains import domain_units
-from rtree_anon.io.types import category_type, decoded, is_text, plain_array, plain_type, type_from_text
+from rtree_anon.io.types import (
+    category_type,
+    checked_own_type,
+    decoded,
+    is_text,
+    plain_array,
+    plain_type,
+    type_from_text,
+)
 from rtree_anon.io.values import bits_to_floats, float_bits, from_units, to_floats, to_units
 from rtree_anon.schema import Attribute, Boolean, Categorical, Numeric, Schema, Timestamp
 from rtree_anon.space import MAX_SET_CATEGORIES, Axis, Kind, Space, missing_code
@@ -64,6 +72,7 @@ def make_coder(attribute: Attribute | str, weight: float = 1.0) -> Coder:
     if isinstance(attribute, str) or not attribute.bound:
         name = attribute if isinstance(attribute, str) else attribute.name
         raise SchemaError(f"attribute {name!r} is not bound to data yet; use Schema.infer first")
+    checked_own_type(attribute, attribute.type or "")
     if isinstance(attribute, Categorical):
         return CategoryCoder(attribute, weight)
     if isinstance(attribute, Numeric) and attribute.continuous:

@@ -163,3 +163,16 @@ def default_attribute(name: str, data_type: pa.DataType) -> Attribute:
 def accepts(attribute: Attribute, plain: pa.DataType) -> bool:
     """Whether a column of this type can be read as this attribute."""
     return isinstance(attribute, Categorical) or any(check(plain) for check in _ACCEPTED[type(attribute)])
+
+
+def checked_own_type(attribute: Attribute, text: str) -> pa.DataType:
+    """The type that an attribute says it has; a SchemaError unless it can have it."""
+    own = type_from_text(text)
+    is_continuous = isinstance(attribute, Numeric) and attribute.continuous is True
+    if (
+        not accepts(attribute, own)
+        or (pa.types.is_string(own) and not isinstance(attribute, Categorical))
+        or (is_continuous and not pa.types.is_floating(own))
+    ):
+        raise SchemaError(f"attribute {attribute.name!r}: the type {text} does not fit {type(attribute).__name__}")
+    return own

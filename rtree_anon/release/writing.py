@@ -124,6 +124,7 @@ def _write_checked(
         ]
         for number, batch in _numbered_batches(releases, style or _DEFAULT_STYLE[file_format], layout, extra):
             writers[number].write(batch)
+    pa.default_memory_pool().release_unused()  # the checker begins with what the writers had
     for release, path in zip(releases, paths, strict=True):
         found = check_k(path, release.quasi, release.k, counts=COUNT if layout == "groups" else None)
         if found.k < release.k or found.n_rows != release.n_rows:

@@ -1,0 +1,60 @@
+"""Peak memory of a load and a release, in a process of its own:  python -m tests.index.measuring SMALL LARGE MEMORY
+
+SMALL and LARGE are Parquet files; all is done with the small one first, so that the baseline is a process whose imports
+are done and whose kernels are compiled (P10). Prints the peaks above it, in bytes, as JSON.
+Indexes and releases go beside the files.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rtree_anon as ra
+
+
+def peak_bytes() -> int:
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+
+def baseline() -> int:
+    """What is resident once everything that is not needed any more is given back; the peak begins anew from there."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def peaks(source: Path, memory: str, quality: str) -> dict[str, int]:
+    """Peak of loading a file into a new index and of releasing it, above what is resident before."""
+    schema = ra.Schema(pq.read_schema(source).names)
+    before = baseline()
+    with ra.Index.create(source.with_suffix(".idx"), schema, k=5, quality=quality, memory=memory) as index:
+        index.load(source)
+        load = peak_bytes() - before
+        before = baseline()
+        index.release(10).write(source.with_suffix(".k10.parquet"))
+        return {"load": load, "release": peak_bytes() - before, "rows": len(index)}
+
+
+def main() -> None:
+    small, large, memory = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    quality = sys.argv[4] if len(sys.argv) > 4 else "fast"
+    peaks(small, memory, quality)
+    print(json.dumps(peaks(large, memory, quality)))
+
+
+if __name__ == "__main__":
+    main()
