@@ -314,11 +314,14 @@ class Index:
 def check_model(model: Model | None, schema: Schema) -> None:
     """Only what leaves are made to satisfy may be promised."""
     if model is not None:
-        raise UsageError("Privacy models other than k-anonymity are not available yet; leave `model` out and use k.")
+        raise UsageError(
+            "An index keeps k-anonymity only so far. Leave `model` out and give k, or use ra.anonymize, which takes "
+            "privacy models."
+        )
     if schema.identity is not None:
         raise UsageError(
-            f"The identity column {schema.identity!r} asks for k people per group, which is not available yet. Leave "
-            "it out only if every person has one row; otherwise keep one row per person."
+            f"The identity column {schema.identity!r} asks for k people per group, which an index does not keep yet. "
+            "Use ra.anonymize, which does. Leave the column out only if every person has one row."
         )
 
 
