@@ -25,6 +25,7 @@ _COMMANDS = {
     "changes": "changes",
     "check": "check",
     "compare": "compare",
+    "count": "count",
     "create": "create",
     "delete": "delete",
     "generate": "generate",
