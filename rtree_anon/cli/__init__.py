@@ -34,6 +34,7 @@ _COMMANDS = {
     "lattice": "lattice",
     "load": "load",
     "release": "release",
+    "report": "report",
     "stats": "stats",
     "update": "update",
     "verify": "verify",
