@@ -26,7 +26,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; color: {_INK}; max-width: 60rem; m
 h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.25rem; margin-top: 2.2rem; }} h3 {{ font-size: 1rem; }}
 table {{ border-collapse: collapse; margin: .6rem 0; }}
 th, td {{ padding: .25rem .8rem .25rem 0; text-align: right; border-bottom: 1px solid #e4e4e4; }}
-th:first-child, td:first-child, td.text {{ text-align: left; }} td.text {{ color: {_GREY}; }}
+th:first-child, td:first-child, td.text {{ text-align: left; }} td + td + td.text {{ color: {_GREY}; }}
 code {{ font-size: .8rem; overflow-wrap: anywhere; }} figure {{ margin: .5rem 1.5rem .5rem 0; display: inline-block; }}
 .good {{ color: #1b6e34; }} .bad {{ color: #b3261e; font-weight: bold; }}
 @media print {{ body {{ margin: 0; }} h2 {{ break-after: avoid; }} }}
@@ -122,7 +122,7 @@ def _details(release: CheckedRelease) -> str:
     ]
     parts = [f"<h2>{escape(release.file)}</h2>"]
     parts += [f'<p class="bad">{escape(problem)}</p>' for problem in release.problems]
-    parts.append(_table((), [(name, str(value)) for name, value in lines if value is not None]))
+    parts.append(_table((), [(name, str(value)) for name, value in lines if value is not None], text_from=1))
     for title, found in sections(release.report):
         parts.append(f"<h3>{escape(title)}</h3>")
         parts.append(_table((), [(line.label, line.figure, line.meaning) for line in found], text_from=2))
@@ -185,4 +185,4 @@ def _percent(value: float | None) -> str:
 
 
 def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return "–" if value is None else f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
