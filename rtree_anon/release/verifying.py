@@ -9,10 +9,11 @@ threads, so that the time does not depend on the number of groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.checking import check_groups
@@ -52,8 +53,17 @@ def verify_groups(
         raise _refused(f"a value of {name!r} lies outside its group's generalized value")
 
 
-def verify_model(table: CodedTable, model: Model, row_numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-    """Raise `PrivacyError` unless every group satisfies the model; that would be a bug, and nothing is released."""
+def verify_model(
+    table: CodedTable,
+    model: Model,
+    row_numbers: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    table_values: Mapping[str, tuple[pa.ChunkedArray, NDArray[np.int64]]],
+) -> None:
+    """Raise `PrivacyError` unless every group satisfies the model; that would be a bug, and nothing is released.
+
+    `table_values` are those of the whole table (values, rows of each) where `table` is only a part of it.
+    """
     group_of_row = np.empty(table.n_rows, np.int64)
     group_of_row[row_numbers] = np.repeat(np.arange(len(sizes)), sizes)
     identity = table.schema.identity
@@ -62,6 +72,7 @@ def verify_model(table: CodedTable, model: Model, row_numbers: NDArray[np.int64]
         len(sizes),
         {name: table.payload.column(name) for name in model.columns},
         None if identity is None else table.payload.column(identity),
+        table_values,
     )
     unmet = report.unmet(model.demands())
     if unmet:
