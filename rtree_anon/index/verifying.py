@@ -23,7 +23,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.checking import check_groups
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.catalog import catalog_pages, dictionary_pages, directory_pages, read_directory
@@ -32,6 +31,7 @@ from rtree_anon.index.ids import IdSet
 from rtree_anon.index.judging import carried_of
 from rtree_anon.index.view import View, tree_pages
 from rtree_anon.kernels.routing import RouteTable, route_batch
+from rtree_anon.release.verifying import first_unmet
 from rtree_anon.space import Kind, Space, missing_code
 from rtree_anon.storage import VerifyReport, verify_store
 
@@ -167,9 +167,9 @@ class _LeafMeasures:
         columns = {name: column.decoded_column(carried) for name, column in self._model.columns.items()}
         people = None if self._model.people is None else columns.pop(self._model.people)
         group_of_row = np.repeat(np.arange(len(sizes)), sizes)
-        unmet = check_groups(group_of_row, len(sizes), columns, people, self._table).unmet(self._model.model.demands())
-        if unmet:
-            raise _wrong(self._view, f"a leaf breaks the privacy model {self._model.model}: {unmet[0].rstrip('.')}")
+        unmet = first_unmet(self._model.model, group_of_row, len(sizes), columns, people, self._table)
+        if unmet is not None:
+            raise _wrong(self._view, f"a leaf breaks the privacy model {self._model.model}: {unmet}")
         self._bundles, self._n_rows = [], 0
 
 

@@ -67,16 +67,24 @@ def verify_model(
     group_of_row = np.empty(table.n_rows, np.int64)
     group_of_row[row_numbers] = np.repeat(np.arange(len(sizes)), sizes)
     identity = table.schema.identity
-    report = check_groups(
-        group_of_row,
-        len(sizes),
-        {name: table.payload.column(name) for name in model.columns},
-        None if identity is None else table.payload.column(identity),
-        table_values,
-    )
-    unmet = report.unmet(model.demands())
-    if unmet:
-        raise _refused(f"it does not satisfy {model}: {unmet[0].rstrip('.')}")
+    columns = {name: table.payload.column(name) for name in model.columns}
+    people = None if identity is None else table.payload.column(identity)
+    unmet = first_unmet(model, group_of_row, len(sizes), columns, people, table_values)
+    if unmet is not None:
+        raise _refused(f"it does not satisfy {model}: {unmet}")
+
+
+def first_unmet(
+    model: Model,
+    group_of_row: NDArray[np.int64],
+    n_groups: int,
+    columns: Mapping[str, pa.ChunkedArray],
+    people: pa.ChunkedArray | None,
+    table_values: Mapping[str, tuple[pa.ChunkedArray, NDArray[np.int64]]],
+) -> str | None:
+    """What some group lacks to satisfy a model, as the independent checker measures it; None where nothing does."""
+    found = check_groups(group_of_row, n_groups, columns, people, table_values).unmet(model.demands())
+    return found[0].rstrip(".") if found else None
 
 
 class _Inside:
