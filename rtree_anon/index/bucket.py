@@ -26,12 +26,14 @@ from rtree_anon.kernels.bundles import (
     TREE_VECTORS,
     gather_rows,
     plan_bundles,
+    set_masks,
     stored_boxes,
+    unions_of_stored,
     write_bundle,
 )
 from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.kernels.rowwords import unpack_column, unpack_rows
-from rtree_anon.space import Space, missing_code
+from rtree_anon.space import Kind, Space, missing_code
 from rtree_anon.storage.page import empty_run, payloads
 from rtree_anon.tree.build import Boxes, LeafTree, cut_rows
 from rtree_anon.tree.grid import Grid, make_grid, needs_ranks
@@ -86,8 +88,7 @@ class Cutter:
         starts = np.concatenate(([0], np.cumsum(tree.sizes[order])))
         emitted = np.empty_like(words)
         gather_rows(words, tree.rows, tree.starts, order, emitted)
-        masks = tree.boxes.mask[order]
-        return self.bundles(emitted, starts, masks, cuts)
+        return self.bundles(emitted, starts, cuts)
 
     def _tree(self, words: NDArray[np.uint64], number: int) -> LeafTree:
         grid, rows = self.kernel_rows(words)
@@ -130,9 +131,12 @@ class Cutter:
         rows[:, d] = np.arange(n, dtype=np.int32)
         return self.grid, rows
 
-    def bundles(
-        self, words: NDArray[np.uint64], starts: NDArray[np.int64], masks: NDArray[np.uint64], cuts: Cuts
-    ) -> Bundles:
+    @cached_property
+    def _sets(self) -> NDArray[np.int64]:
+        """The axes that are sets of categories."""
+        return np.array([a for a, axis in enumerate(self.space.axes) if axis.kind == Kind.SET], np.int64)
+
+    def bundles(self, words: NDArray[np.uint64], starts: NDArray[np.int64], cuts: Cuts) -> Bundles:
         """Leaves in order, packed into bundles: whole subtrees that fill a page as far as their tree allows."""
         layout, n_leaves = self.layout, len(starts) - 1
         lo = np.empty((n_leaves, layout.n_columns), np.uint64)
@@ -148,7 +152,10 @@ class Cutter:
         begins = np.concatenate(([0], ends[:-1]))
         pages, lengths, n_pages = self._write(words, starts, begins, ends, cuts, capacity)
         d = len(self.space)
-        lowest, highest = np.minimum.reduceat(lo[:, :d], begins), np.maximum.reduceat(hi[:, :d], begins)
+        lowest, highest = np.empty((n_bundles, d), np.uint64), np.empty((n_bundles, d), np.uint64)
+        unions_of_stored(lo, hi, ends, lowest, highest)
+        masks = np.empty((n_bundles, len(self._sets)), np.uint64)
+        set_masks(words, layout.words, starts[ends], self._sets, masks)
         below = layout.words.below[:d]
         return Bundles(
             starts[ends] - starts[begins],
@@ -156,7 +163,7 @@ class Cutter:
             n_pages,
             _codes(lowest, below),
             _codes(highest, below),
-            np.bitwise_or.reduceat(masks, begins) if masks.shape[1] else masks[:n_bundles],
+            masks,
             cuts[ends[:-1] - 1],
             pages,
             lengths,

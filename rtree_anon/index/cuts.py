@@ -50,6 +50,22 @@ class Cuts:
         empty = (np.int32, np.int16, np.bool_, np.bool_, np.int64, np.uint64)
         return cls(*(np.empty(0, dtype) for dtype in empty))  # type: ignore[arg-type]
 
+    @classmethod
+    def empty(cls, n: int, flipped: NDArray[np.bool_]) -> Cuts:
+        """Room for n cuts whose turns are known."""
+        depth, axis, is_set = np.empty(n, np.int32), np.empty(n, np.int16), np.empty(n, np.bool_)
+        return cls(depth, axis, is_set, flipped, np.empty(n, np.int64), np.empty(n, np.uint64))
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """What it is made of, for kernels."""
+        return self.depth, self.axis, self.is_set, self.flipped, self.threshold, self.left_set
+
+    def put(self, places: NDArray[np.int64], others: Cuts) -> None:
+        """Write other cuts to these places, as they are."""
+        for own, other in zip(self.arrays, others.arrays, strict=True):
+            own[places] = other
+
     def __getitem__(self, which: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Cuts:
         return Cuts(*(getattr(self, field.name)[which] for field in fields(self)))
 
@@ -179,3 +195,11 @@ def in_space(
     is_set = np.array([a.kind == Kind.SET for a in grid.space.axes])[axis] if len(axis) else np.empty(0, np.bool_)
     threshold[is_set] = 0
     return axis, is_set, threshold, np.where(is_set, kernel_set, np.uint64(0))
+
+
+def in_values(grid: Grid, cuts: Cuts, which: NDArray[np.bool_]) -> None:
+    """Thresholds of these cuts, where kernels have recorded ranks, become codes of the space, in place."""
+    for number, ranks in enumerate(grid.ranks):
+        if ranks is not None:
+            here = which & (cuts.axis == number)
+            cuts.threshold[here] = ranks[cuts.threshold[here]]

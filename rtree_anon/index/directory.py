@@ -1,16 +1,18 @@
 """The directory: which bundle a row is in, by its id, without looking at the rows (DESIGN, section 5).
 
-Sorted ranges of ids that are in one bundle, on pages of their own; which page begins with which id is in memory:
+Which bundle each id is in, on pages of their own; which page begins with which id is in memory:
 
     top:   first id, page          one entry for each directory page
-    page:  entries (u64), then first id (i64), number of ids (u32), name of the bundle (u32) of every range
+    page:  ranges of ids, or a small number for each id (the byte map is in kernels/idpages.py)
 
 After a bulk load ids are consecutive in leaf order, so a bundle is one range and the directory of ten million rows is a
-page or two. A row that is inserted, or that moves to another bundle, is a range of its own unless its neighbours went
-with it. A batch reads and writes only the pages that its ids are on.
+page or two. Rows that are inserted, or move to another bundle, take a byte or two each. A batch reads and writes only
+the pages that its ids are on, many at a time.
 
-Invariant: ranges are disjoint and ascending, within a page and from page to page; an id that is in none has no row.
+Invariant: ids are ascending, within a page and from page to page; an id that is on none has no row.
 """
+
+# mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
@@ -22,17 +24,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
+from rtree_anon.kernels.idpages import (
+    fill_pages,
+    find_on_page,
+    merge_changes,
+    most_ranges,
+    page_is_sound,
+    page_ranges,
+)
 from rtree_anon.storage.page import empty_run, payloads
 from rtree_anon.storage.protocol import PageReader, PageStore
 
 DIRECTORY_KIND = 18  # of pages
-_ENTRY_BYTES = 16
-_HEADER_BYTES = 8
-_CACHED_PAGES = 256
-_FILL = 0.75  # of a page that is written anew: room for ranges that will be divided
+_CACHED_BYTES = 16 << 20
+_PAGES_AT_ONCE = 32
+_FILL = 0.75  # of a page of ranges that is written anew: room for ranges that will be divided
 _NOWHERE = -1
 
 Ids = NDArray[np.int64]
+Page = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,42 +56,21 @@ class Ranges:
     def __len__(self) -> int:
         return len(self.first)
 
-    def __getitem__(self, which: slice | NDArray[np.bool_]) -> Ranges:
-        return Ranges(self.first[which], self.end[which], self.name[which])
-
     @classmethod
     def of(cls, ids: Ids, names: Ids) -> Ranges:
         """Ranges for ascending ids: neighbours in one bundle are one range."""
-        if not len(ids):
-            return cls(ids, ids, names)
-        breaks = np.flatnonzero((np.diff(ids) != 1) | (np.diff(names) != 0)) + 1
-        begin, end = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(ids)]))
-        return cls(ids[begin], ids[end - 1] + 1, names[begin])
+        return cls.room(0).changed(ids, names)
 
-    def find(self, ids: Ids) -> Ids:
-        """The name of each id's bundle, -1 for ids that have none."""
-        if not len(self):
-            return np.full(len(ids), _NOWHERE)
-        at = np.maximum(np.searchsorted(self.first, ids, "right") - 1, 0)
-        found = (self.first[at] <= ids) & (ids < self.end[at])
-        return np.where(found, self.name[at], _NOWHERE)
+    @classmethod
+    def room(cls, n: int) -> Ranges:
+        """Room for so many ranges."""
+        return cls(*np.empty((3, n), np.int64))
 
-    def overlaid(self, changes: Ranges) -> Ranges:
-        """These ranges, changed where `changes` (name -1: no row any more) says something else."""
-        points = np.unique(np.concatenate((self.first, self.end, changes.first, changes.end)))
-        changed = _covering(changes, points)
-        name = np.where(changed >= 0, changes.name[changed], self.find(points))
-        following = np.concatenate((points[1:], points[-1:]))
-        keep = name != _NOWHERE
-        return Ranges(points[keep], following[keep], name[keep]).joined()
-
-    def joined(self) -> Ranges:
-        """Neighbours in one bundle as one range."""
-        if not len(self):
-            return self
-        begins = np.concatenate(([True], (self.first[1:] != self.end[:-1]) | (self.name[1:] != self.name[:-1])))
-        ends = np.concatenate((begins[1:], [True]))
-        return Ranges(self.first[begins], self.end[ends], self.name[begins])
+    def changed(self, ids: Ids, names: Ids) -> Ranges:
+        """These ranges after changes: row ids[i] (ascending) is in names[i] now, or nowhere (-1)."""
+        new = Ranges.room(len(self) + 2 * len(ids))
+        n = merge_changes(self.first, self.end, self.name, len(self), ids, names, new.first, new.end, new.name)
+        return Ranges(new.first[:n], new.end[:n], new.name[:n])
 
 
 class Directory:
@@ -90,12 +79,12 @@ class Directory:
     def __init__(self, reader: PageReader | PageStore, first: Ids, page: Ids) -> None:
         """The top: the first id and the page of every directory page, ascending."""
         self._reader, self._first, self._page = reader, first, page
-        self._cache: OrderedDict[int, Ranges] = OrderedDict()
+        self._cache: OrderedDict[int, Page] = OrderedDict()
 
     @classmethod
     def from_bytes(cls, reader: PageReader | PageStore, blob: bytes) -> Directory:
         """What `to_bytes` gave."""
-        if len(blob) % _ENTRY_BYTES:
+        if len(blob) % 16:
             raise _damaged()
         top = np.frombuffer(blob, np.int64).reshape(2, -1)
         if bool((np.diff(top[0]) <= 0).any()) or (top.size and int(top.min()) < 0):
@@ -116,45 +105,59 @@ class Directory:
         found = np.full(len(ids), _NOWHERE)
         if not len(self._first) or not len(ids):
             return found
-        order = np.argsort(ids, kind="stable")
+        order = np.argsort(ids)
         ordered = ids[order]
-        for number, begin, end in self._by_page(ordered):
-            found[order[begin:end]] = self._ranges(number).find(ordered[begin:end])
+        names = np.empty(len(ids), np.int64)
+        number, begin = self._pages_of(ordered)
+        ends = [*begin[1:].tolist(), len(ids)]
+        for at in range(0, len(number), _PAGES_AT_ONCE):
+            here = slice(at, at + _PAGES_AT_ONCE)
+            pages = self._read(number[here])
+            for page, a, b in zip(pages, begin[here].tolist(), ends[here], strict=True):
+                find_on_page(page, ordered[a:b], names[a:b])
+        found[order] = names
         return found
 
     def ranges(self) -> Iterator[Ranges]:
         """All of it, page by page, for checks."""
         for number in range(len(self._page)):
-            yield self._ranges(number)
+            yield self._ranges(np.array([number]))
 
     def change(self, store: PageStore, ids: Ids, names: Ids) -> None:
         """Rows are in other bundles now, or nowhere (-1). Each id once, in any order."""
-        order = np.argsort(ids, kind="stable")
-        changes = Ranges.of(ids[order], names[order])
-        if not len(self._page):
-            changes = changes[changes.name != _NOWHERE]
-            self._first, self._page = self._written(store, changes, [])
+        if not len(ids):
             return
-        bounds = np.concatenate((self._first[1:], [np.iinfo(np.int64).max]))
+        order = np.argsort(ids)
+        ids, names = ids[order], names[order]
+        writer = _Writer(store)
+        if not len(self._page):
+            self._first, self._page = writer.written(Ranges.of(ids, names))
+            writer.flush()
+            return
         first, page, at = [], [], 0
-        for number, part in _divided(changes, bounds):
-            ranges = self._ranges(number).overlaid(part)
-            own = int(self._page[number])
-            self._cache.pop(own, None)
-            first.append(self._first[at:number])
-            page.append(self._page[at:number])
-            new_first, new_page = self._written(store, ranges, [own])
-            first.append(new_first)
-            page.append(new_page)
-            at = number + 1
+        touched, begin = self._pages_of(ids)
+        # Neighbouring pages are written anew together.
+        breaks = np.flatnonzero((np.diff(touched) != 1) | (np.arange(1, len(touched)) % _PAGES_AT_ONCE == 0)) + 1
+        for a, b in zip([0, *breaks.tolist()], [*breaks.tolist(), len(touched)], strict=True):
+            low, high = int(touched[a]), int(touched[b - 1]) + 1
+            changes = slice(int(begin[a]), int(begin[b]) if b < len(begin) else len(ids))
+            ranges = self._ranges(touched[a:b]).changed(ids[changes], names[changes])
+            for own in self._page[low:high].tolist():
+                self._cache.pop(own, None)
+            new_first, new_page = writer.written(ranges, self._page[low:high])
+            first += [self._first[at:low], new_first]
+            page += [self._page[at:low], new_page]
+            at = high
+        writer.flush()
         self._first = np.concatenate((*first, self._first[at:]))
         self._page = np.concatenate((*page, self._page[at:]))
 
     @classmethod
     def built(cls, store: PageStore, ranges: Iterable[Ranges]) -> Directory:
         """A new directory from ascending ranges, in parts."""
-        directory = cls(store, np.empty(0, np.int64), np.empty(0, np.int64))
-        tops = [directory._written(store, part, []) for part in ranges]
+        writer = _Writer(store)
+        tops = [writer.written(part) for part in ranges]
+        writer.flush()
         empty = np.empty(0, np.int64)
         return cls(
             store,
@@ -162,84 +165,74 @@ class Directory:
             np.concatenate([empty, *(page for _, page in tops)]),
         )
 
-    def _written(self, store: PageStore, ranges: Ranges, own: list[int]) -> tuple[Ids, Ids]:
-        """Write ranges to the pages that are `own` and to new ones; the entries of the top."""
-        capacity = (store.payload_bytes - _HEADER_BYTES) // _ENTRY_BYTES
-        if not len(ranges):
-            if own:
-                store.free(np.array(own, np.uint64))
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        n_pages = 1 if len(ranges) <= capacity else -(-len(ranges) // max(int(capacity * _FILL), 1))
-        n_new = n_pages - len(own)
-        fresh = store.allocate(n_new) if n_new > 0 else 0
-        pages = np.array([*own, *range(fresh, fresh + n_new)], np.int64)
-        run = empty_run(n_pages, store.page_bytes)
-        lengths = np.empty(n_pages, np.uint32)
-        begins = np.linspace(0, len(ranges), n_pages + 1).astype(np.int64)
-        for number, (begin, end) in enumerate(zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True)):
-            content = _content(ranges[begin:end])
-            payloads(run)[number, : len(content)] = content
-            lengths[number] = len(content)
-        store.write_run(pages.astype(np.uint64), run, DIRECTORY_KIND, lengths)
-        return ranges.first[begins[:-1]], pages
-
-    def _by_page(self, ordered: Ids) -> Iterator[tuple[int, int, int]]:
-        """Ascending ids by the directory page that they would be on: (number, begin, end)."""
+    def _pages_of(self, ordered: Ids) -> tuple[Ids, Ids]:
+        """The directory pages (by number) that ascending ids would be on, and where the ids of each begin."""
         number = np.maximum(np.searchsorted(self._first, ordered, "right") - 1, 0)
-        breaks = np.flatnonzero(np.diff(number)) + 1
-        for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), len(ordered)], strict=True):
-            yield int(number[begin]), begin, end
+        begin = np.flatnonzero(np.diff(number, prepend=-1))
+        return number[begin], begin
 
-    def _ranges(self, number: int) -> Ranges:
-        page = int(self._page[number])
-        ranges = self._cache.get(page)
-        if ranges is None:
-            ranges = _parsed(self._reader.read(page))
-            self._cache[page] = ranges
-            if len(self._cache) > _CACHED_PAGES:
-                self._cache.popitem(last=False)
-        return ranges
+    def _ranges(self, numbers: Ids) -> Ranges:
+        """The ranges of neighbouring pages."""
+        pages = self._read(numbers)
+        ranges = Ranges.room(sum(most_ranges(page) for page in pages))
+        n = 0
+        for page in pages:
+            n = page_ranges(page, ranges.first, ranges.end, ranges.name, n)
+        return Ranges(ranges.first[:n], ranges.end[:n], ranges.name[:n])
 
-
-def _divided(changes: Ranges, bounds: Ids) -> Iterator[tuple[int, Ranges]]:
-    """Changes by directory page: page i has the ids below bounds[i] that no page before it has."""
-    begin_page = np.searchsorted(bounds, changes.first, "right")
-    end_page = np.searchsorted(bounds, changes.end - 1, "right")
-    spans = {*zip(begin_page.tolist(), end_page.tolist(), strict=True)}
-    touched = sorted({number for begin, end in spans for number in range(begin, end + 1)})
-    for number in touched:
-        low = bounds[number - 1] if number else np.iinfo(np.int64).min
-        here = changes[(begin_page <= number) & (number <= end_page)]
-        yield number, Ranges(np.maximum(here.first, low), np.minimum(here.end, bounds[number]), here.name)
-
-
-def _covering(ranges: Ranges, points: Ids) -> Ids:
-    """The number of the range that a point is in, -1 for none."""
-    if not len(ranges):
-        return np.full(len(points), -1)
-    at = np.searchsorted(ranges.first, points, "right") - 1
-    return np.where((at >= 0) & (points < ranges.end[np.maximum(at, 0)]), at, -1)
+    def _read(self, numbers: Ids) -> list[Page]:
+        """Pages by number; those that are not remembered are read with one call."""
+        ids = self._page[numbers]
+        missing = [page for page in ids.tolist() if page not in self._cache]
+        if missing:
+            run = np.empty((len(missing), self._reader.page_bytes), np.uint8)
+            lengths = self._reader.read_run(np.array(missing, np.uint64), run)
+            for page, content, length in zip(missing, payloads(run), lengths.tolist(), strict=True):
+                words = content[: length - length % 8].copy().view(np.uint64)
+                if length % 8 or not page_is_sound(words):
+                    raise _damaged()
+                self._cache[page] = words
+        found = [self._cache[page] for page in ids.tolist()]
+        while len(self._cache) * self._reader.page_bytes > _CACHED_BYTES:
+            self._cache.popitem(last=False)
+        return found
 
 
-def _content(ranges: Ranges) -> NDArray[np.uint8]:
-    counts = (ranges.end - ranges.first).astype(np.uint32), ranges.name.astype(np.uint32)
-    parts = (np.array([len(ranges)], np.uint64), ranges.first, *counts)
-    return np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts])
+class _Writer:
+    """Writes ranges to pages, some dozens with one call of the store."""
 
+    def __init__(self, store: PageStore) -> None:
+        self._store = store
+        self._waiting: list[tuple[Ids, NDArray[np.uint8], NDArray[np.uint32]]] = []
 
-def _parsed(content: NDArray[np.uint8]) -> Ranges:
-    if len(content) < _HEADER_BYTES or (len(content) - _HEADER_BYTES) % _ENTRY_BYTES:
-        raise _damaged()
-    n = (len(content) - _HEADER_BYTES) // _ENTRY_BYTES
-    if int(content[:_HEADER_BYTES].view(np.uint64)[0]) != n:
-        raise _damaged()
-    at = _HEADER_BYTES + 8 * n
-    first = content[_HEADER_BYTES:at].view(np.int64)
-    n_ids, name = content[at:].view(np.uint32).astype(np.int64).reshape(2, n)
-    end = first + n_ids
-    if n and (int(first[0]) < 0 or int(n_ids.min()) < 1 or bool((first[1:] < end[:-1]).any())):
-        raise _damaged()
-    return Ranges(first, end, name)
+    def written(self, ranges: Ranges, own: Ids | None = None) -> tuple[Ids, Ids]:
+        """Ranges go to the pages that are `own` and to new ones, once `flush` was called; the entries of the top."""
+        store = self._store
+        own = np.empty(0, np.int64) if own is None else own
+        capacity = (store.payload_bytes // 8 - 1) // 2
+        fill = max(int(capacity * _FILL), 1)
+        run = empty_run(len(ranges) // fill + 1, store.page_bytes)
+        words = payloads(run)[:, : store.payload_bytes // 8 * 8].view(np.uint64)
+        lengths, lowest = np.empty(len(run), np.uint32), np.empty(len(run), np.int64)
+        n = fill_pages(ranges.first, ranges.end, ranges.name, len(ranges), fill, words, lengths, lowest)
+        if n < len(own):
+            store.free(own[n:].astype(np.uint64))
+        pages = own[:n]
+        if n > len(own):
+            fresh = store.allocate(n - len(own))
+            pages = np.concatenate((own, np.arange(fresh, fresh + n - len(own))))
+        self._waiting.append((pages, run[:n], lengths[:n]))
+        if sum(len(waiting) for waiting, _, _ in self._waiting) >= _PAGES_AT_ONCE:
+            self.flush()
+        return lowest[:n], pages
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._waiting:
+            pages, run, lengths = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+            self._waiting = []
+            if len(pages):
+                self._store.write_run(pages.astype(np.uint64), run, DIRECTORY_KIND, lengths)
 
 
 def _damaged() -> CorruptionError:

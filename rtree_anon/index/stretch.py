@@ -1,8 +1,16 @@
 """Renewing a stretch of the index: neighbouring bundles, a whole subtree, with rows that come and rows that go.
 
-Leaves that the batch does not touch keep their rows, their cuts and their place in the order. A leaf that would have
-fewer than k rows is joined to the subtree beside it; one that has 2k or more is cut again, together with the smallest
-subtrees around it up to `region_rows` (kernels/upkeep.py). Boxes are tight, because they are made anew with the pages.
+    bundles, rows that come, ids that go
+      │ read     packed rows, sizes of leaves, cuts (one kernel call for each bundle)
+      │ settle   leaves that would have fewer than k rows are joined to the subtree beside them      `_settled`
+      │ choose   subtrees that are cut again: a leaf of 2k rows, or leaves with rows to spare        `_regions`
+      │ recut    only rows of these subtrees are unpacked, cut and put in order
+      ▼ bundles  all rows gathered once, packed into pages
+    new bundles, and the rows that are in another bundle than before
+
+Everything that decides about leaves is in two places: `_settled` says which cuts are dropped because a side cannot
+stand alone, `_regions` which subtrees are cut again (kernels/upkeep.py). Leaves that neither names keep their rows,
+their cuts and their place in the order. Boxes are tight, because they are made anew with the pages.
 
 Invariant: a stretch that gets k rows or more comes out with at least k rows in every leaf.
 """
@@ -21,31 +29,53 @@ from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bucket import MISSING, Bundles, Cutter
-from rtree_anon.index.bundle import Bundle
-from rtree_anon.index.cuts import Cuts, checked, in_space, joined
+from rtree_anon.index.cuts import Cuts, checked, in_values
 from rtree_anon.index.scatter import Words
+from rtree_anon.kernels import gauge as g
 from rtree_anon.kernels.blocks import CutRecord
 from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, workspace
 from rtree_anon.kernels.forecast import forecast
-from rtree_anon.kernels.routing import route_batch
-from rtree_anon.kernels.rowwords import unpack_column, unpack_rows
+from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
+from rtree_anon.kernels.stretches import (
+    WRONG_VALUE,
+    count_origins,
+    gather_words,
+    leaf_of_rows,
+    mark_deleted,
+    moved_rows,
+    read_bundle,
+    route_rows,
+    sort_by_leaf,
+    unpack_picked,
+)
 from rtree_anon.kernels.upkeep import (
-    add_bundle_rows,
+    CutArrays,
     arrange_leaves,
     choose_regions,
-    gather_leaves,
-    mark_deleted,
+    mix_cuts,
+    pick_rows,
     recut_regions,
     settle_leaves,
-    sort_by_leaf,
 )
+from rtree_anon.space import Kind
 from rtree_anon.tree.build import COLUMN_ROWS
 from rtree_anon.tree.effort import effort_for
-from rtree_anon.tree.grid import Grid
+from rtree_anon.tree.grid import Grid, make_grid
 
 _REGION_LEAVES = 16  # rows of a subtree that is cut again, in units of k
 _SLACK = 1.1  # rows of a further leaf that make cutting again worth while, in units of k
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBundle:
+    """A bundle as it was read, and what the upper tree says of it."""
+
+    content: NDArray[np.uint64]
+    n_rows: int
+    n_leaves: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +83,32 @@ class Stretch:
     """Rows of neighbouring bundles, packed, with the leaves and the cuts between them."""
 
     words: Words
-    starts: NDArray[np.int64]  # of leaves
+    sizes: Ids  # of leaves
     cuts: Cuts
-    ends: NDArray[np.int64]  # of bundles, in rows
+    ends: Ids  # of bundles, in rows
 
 
 @dataclass(frozen=True, eq=False)
 class Renewed:
-    """What takes the place of a stretch: bundles, and for each of their rows its id and the old bundle (-1: new)."""
+    """What takes the place of a stretch.
+
+    Bundle b takes the place, and the name, of the old bundle kept[b], or is a new one (-1): the one that has most of
+    its rows, so that few rows change bundles. Those that do: row moved[i] is in moved_to[i] now.
+    """
 
     bundles: Bundles
-    ids: NDArray[np.int64]
-    origin: NDArray[np.int64]
+    kept: Ids
+    moved: Ids
+    moved_to: Ids
     n_recut: int  # rows in regions that were cut again
+
+
+@dataclass(frozen=True, eq=False)
+class _Regions:
+    """Subtrees that are cut again: leaves begin[i] .. end[i]-1."""
+
+    begin: Ids
+    end: Ids
 
 
 class Renewer:
@@ -74,60 +117,87 @@ class Renewer:
     def __init__(self, cutter: Cutter) -> None:
         self.cutter = cutter
         self.region_rows, self.slack = _REGION_LEAVES * cutter.k, _SLACK
+        self._set_axes = np.array([axis.kind == Kind.SET for axis in cutter.space.axes], np.bool_)
         self._local = threading.local()
 
     @property
     def nothing(self) -> Stretch:
         """A stretch without rows, for the first ones of an index."""
-        return Stretch(self.cutter.layout.empty(0), np.zeros(2, np.int64), Cuts.none(), np.zeros(1, np.int64))
+        return Stretch(self.cutter.layout.empty(0), np.zeros(1, np.int64), Cuts.none(), np.zeros(1, np.int64))
 
-    def stretch_of(self, bundles: Sequence[Bundle], between: Cuts) -> Stretch:
+    def stretch_of(self, bundles: Sequence[StoredBundle], between: Cuts) -> Stretch:
         """Bundles as they were read, with the upper tree's cuts between them."""
         ends = np.cumsum([bundle.n_rows for bundle in bundles])
+        n_leaves = sum(bundle.n_leaves for bundle in bundles)
         words = self.cutter.layout.empty(int(ends[-1]))
-        scratch = np.empty(max(bundle.n_rows for bundle in bundles), np.int64)
-        starts = [np.zeros(1, np.int64)]
-        for bundle, end in zip(bundles, ends.tolist(), strict=True):
-            begin = end - bundle.n_rows
-            if not add_bundle_rows(bundle.words, bundle.n_rows, self.cutter.layout.words, scratch, words[begin:end]):
-                raise CorruptionError("A row of the index has a value outside its column's domain; it is damaged.")
-            starts.append(bundle.starts[1:] + begin)
-        parts = [bundle.cuts for bundle in bundles]
-        cuts = checked(parts[0] if len(bundles) == 1 else joined(parts, between), self.cutter.space)
-        return Stretch(words, np.concatenate(starts), cuts.renumbered(), ends)
+        sizes = np.empty(n_leaves, np.int64)
+        vectors = np.empty((4, n_leaves), np.int64)
+        scratch = self._room("scratch", max(bundle.n_rows for bundle in bundles), np.uint64)
+        hangs = between.depth_of_things
+        row = leaf = 0
+        for number, bundle in enumerate(bundles):
+            behind = leaf + bundle.n_leaves
+            problem = read_bundle(
+                bundle.content,
+                bundle.n_rows,
+                bundle.n_leaves,
+                self.cutter.layout.words,
+                scratch,
+                words[row : row + bundle.n_rows],
+                sizes[leaf:behind],
+                vectors[:, leaf : behind - 1],
+            )
+            if problem:
+                raise _damaged(problem)
+            vectors[0, leaf : behind - 1] += hangs[number]
+            row, leaf = row + bundle.n_rows, behind
+        cuts = Cuts.from_vectors(*vectors[:, :-1])
+        if len(between):
+            places = np.cumsum([bundle.n_leaves for bundle in bundles[:-1]]) - 1
+            cuts.put(places, between)
+        return Stretch(words, sizes, checked(cuts, self.cutter.space).renumbered(), ends)
 
-    def rows_left(self, stretch: Stretch, gone: NDArray[np.int64]) -> Words:
+    def rows_left(self, stretch: Stretch, gone: Ids) -> Words:
         """The rows of a stretch that is dissolved, without those that are deleted."""
         leaf = np.zeros(len(stretch.words), np.int32)
         self._delete(stretch, gone, leaf)
         return stretch.words[leaf >= 0]
 
-    def renew(self, stretch: Stretch, added: Words, gone: NDArray[np.int64], seed: int) -> Renewed:
+    def renew(self, stretch: Stretch, added: Words, gone: Ids, seed: int) -> Renewed:
         """Work packed rows and deleted ids (ascending) into a stretch. At least one row must be left."""
-        k = self.cutter.k
-        n_old = len(stretch.words)
-        words = np.concatenate((stretch.words, added)) if len(added) else stretch.words
-        leaf = np.empty(len(words), np.int32)
-        sizes = np.diff(stretch.starts)
-        leaf[:n_old] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        n_old, n_leaves, cuts = len(stretch.words), len(stretch.sizes), stretch.cuts
+        leaf = self._room("leaf", n_old + len(added), np.int32)
+        leaf_of_rows(stretch.sizes, leaf)
         if len(gone):
             self._delete(stretch, gone, leaf[:n_old])
         if len(added):
-            leaf[n_old:] = self._routed(added, stretch.cuts)
-        cuts = stretch.cuts
-        changed = np.zeros(len(sizes), np.bool_)
+            self._route(added, cuts, leaf[n_old:])
+        changed = np.zeros(n_leaves, np.bool_)
         changed[leaf[n_old:]] = True
         if len(gone):
-            counts = np.bincount(leaf[leaf >= 0], minlength=len(sizes))
-            if int(counts.min()) < k and len(cuts):
-                cuts, changed = self._settled(words, leaf, counts, changed, cuts)
+            counts = np.bincount(leaf[leaf >= 0], minlength=n_leaves)
+            if int(counts.min()) < self.cutter.k and len(cuts):
+                cuts, changed = self._settled(stretch.words, added, leaf, counts, changed, cuts)
         starts = np.empty(len(cuts) + 2, np.int64)
-        source = np.empty(int((leaf >= 0).sum()), np.int64)
+        source = self._room("source", len(leaf), np.int64)
         sort_by_leaf(leaf, len(cuts) + 1, starts, source)
-        return self._recut(words[source], source, starts, cuts, changed, stretch.ends, seed)
+        source = source[: starts[-1]]
+        regions = self._regions(starts, cuts, changed)
+        sizes, order, cuts = self._recut(stretch.words, added, source, starts, cuts, regions, seed)
+        emitted = self._room("emitted", (len(order), stretch.words.shape[1]), np.uint64)
+        gather_words(stretch.words, added, order, emitted)
+        bundles = self.cutter.bundles(emitted, np.concatenate(([0], np.cumsum(sizes))), cuts)
+        n_recut = int((starts[regions.end] - starts[regions.begin]).sum())
+        return self._named(bundles, emitted, order, stretch.ends, n_recut)
 
     def _settled(
-        self, words: Words, leaf: NDArray[np.int32], counts: NDArray[np.int64], changed: NDArray[np.bool_], cuts: Cuts
+        self,
+        old: Words,
+        added: Words,
+        leaf: NDArray[np.int32],
+        counts: Ids,
+        changed: NDArray[np.bool_],
+        cuts: Cuts,
     ) -> tuple[Cuts, NDArray[np.bool_]]:
         """Drop the cuts that leave too few rows on a side; `leaf` is brought up to date. What is left, and changed."""
         first, second, root = cuts.links
@@ -140,68 +210,124 @@ class Renewer:
         homeless = alive[orphan[leaf[alive]]]
         leaf[alive] = number[leaf[alive]]
         if len(homeless):
-            leaf[homeless] = self._routed(words[homeless], cuts)
-            changed[leaf[homeless]] = True
+            words = self.cutter.layout.empty(len(homeless))
+            gather_words(old, added, homeless, words)
+            found = np.empty(len(homeless), np.int32)
+            self._route(words, cuts, found)
+            leaf[homeless] = found
+            changed[found] = True
         return cuts, changed
 
-    def _recut(
-        self,
-        words: Words,
-        source: NDArray[np.int64],
-        starts: NDArray[np.int64],
-        cuts: Cuts,
-        changed: NDArray[np.bool_],
-        bundle_ends: NDArray[np.int64],
-        seed: int,
-    ) -> Renewed:
-        n, k = len(words), self.cutter.k
+    def _regions(self, starts: Ids, cuts: Cuts, changed: NDArray[np.bool_]) -> _Regions:
+        """Which subtrees are cut again."""
         first, second, root = cuts.links
-        begin, end = np.empty(len(cuts) + 1, np.int64), np.empty(len(cuts) + 1, np.int64)
-        n_regions = choose_regions(first, second, root, starts, changed, k, self.slack, self.region_rows, begin, end)
-        begin, end = begin[:n_regions], end[:n_regions]
-        grid, rows = self.cutter.kernel_rows(words)
-        depth = np.full(n + 1, -1, np.int32)
-        record = CutRecord(depth, np.empty(n + 1, np.int16), np.empty(n + 1, np.int32), np.empty(n + 1, np.uint64))
-        if n_regions:
-            edge = np.concatenate((np.full(1, -1, np.int32), cuts.depth, np.full(1, -1, np.int32)))
-            hangs = np.maximum(edge[begin], edge[end]).astype(np.int64) + 1
-            recut: Any = recut_regions
-            recut(rows, starts, begin, end, hangs, k, grid.gauge, *self._effort(grid, seed), record)
-        n_most = len(starts) + int((depth >= 0).sum())
-        leaf_first, leaf_size = np.empty(n_most, np.int64), np.empty(n_most, np.int64)
-        cut_from, flipped = np.empty(n_most, np.int64), np.empty(n_most, np.bool_)
-        masks = np.empty((n_most, grid.n_masks), np.uint64)
-        n_leaves = arrange_leaves(
-            rows, starts, begin, end, record, grid.gauge, leaf_first, leaf_size, cut_from, flipped, masks
+        begin, end = np.empty((2, len(cuts) + 1), np.int64)
+        k = self.cutter.k
+        n = choose_regions(first, second, root, starts, changed, k, self.slack, self.region_rows, begin, end)
+        return _Regions(begin[:n], end[:n])
+
+    def _recut(
+        self, old: Words, added: Words, source: Ids, starts: Ids, cuts: Cuts, regions: _Regions, seed: int
+    ) -> tuple[Ids, Ids, Cuts]:
+        """Cut regions again: the sizes of all leaves in their new order, the numbers of their rows, their cuts."""
+        begin, end = regions.begin, regions.end
+        if not len(begin):
+            return np.diff(starts), source, cuts
+        picked = self._room("picked", 2 * len(source), np.int64)
+        place = np.empty((len(begin), 3), np.int64)
+        picked = picked[: pick_rows(starts, source, begin, end, picked, place)]
+        grid, rows = self._kernel_rows(old, added, picked)
+        n = len(picked) + 1
+        depth = self._room("depth", n, np.int32)
+        depth[:] = -1
+        record = CutRecord(
+            depth,
+            self._room("axis", n, np.int16),
+            self._room("threshold", n, np.int32),
+            self._room("left_set", n, np.uint64),
         )
-        leaf_first, leaf_size = leaf_first[:n_leaves], leaf_size[:n_leaves]
-        emitted, came_from = np.empty_like(words), np.empty(n, np.int64)
-        gather_leaves(words, rows, leaf_first, leaf_size, source, emitted, came_from)
-        new_cuts = _mixed(cuts, record, cut_from[: n_leaves - 1], flipped[: n_leaves - 1], grid)
-        new_starts = np.concatenate(([0], np.cumsum(leaf_size)))
-        bundles = self.cutter.bundles(emitted, new_starts, masks[:n_leaves], new_cuts)
-        origin = np.searchsorted(bundle_ends, came_from, "right")
-        origin[came_from >= bundle_ends[-1]] = -1
-        n_recut = int((starts[end] - starts[begin]).sum())
-        return Renewed(bundles, self._ids(emitted), origin, n_recut)
+        edge = np.concatenate((np.full(1, -1, np.int32), cuts.depth, np.full(1, -1, np.int32)))
+        hangs = np.maximum(edge[begin], edge[end]).astype(np.int64) + 1
+        recut: Any = recut_regions
+        recut(rows, place, hangs, self.cutter.k, grid.gauge, *self._effort(grid, seed), record)
+        n_most = len(starts) + int((depth >= 0).sum())
+        sizes, cut_from = np.empty((2, n_most), np.int64)
+        flipped, order = np.empty(n_most, np.bool_), self._room("order", len(source), np.int64)
+        n_leaves = arrange_leaves(
+            rows, source, starts, begin, end, place, record, grid.gauge, sizes, cut_from, flipped, order
+        )
+        cut_from = cut_from[: n_leaves - 1]
+        new = Cuts.empty(n_leaves - 1, flipped[: n_leaves - 1])
+        axes = np.array(grid.axis_of_column, np.int64)
+        mix_cuts(cut_from, CutArrays(*cuts.arrays), record, axes, self._set_axes, CutArrays(*new.arrays))
+        in_values(grid, new, cut_from < 0)
+        return sizes[:n_leaves], order, new
 
-    def _routed(self, words: Words, cuts: Cuts) -> NDArray[np.uint32]:
+    def _named(self, bundles: Bundles, words: Words, order: Ids, old_ends: Ids, n_recut: int) -> Renewed:
+        """Find out what became of the old bundles, and which rows are in another one now."""
+        ends = np.cumsum(bundles.n_rows)
+        shared = np.zeros((len(ends), len(old_ends)), np.int64)
+        count_origins(order, old_ends, ends, shared)
+        kept = np.full(len(ends), -1)
+        taken = np.zeros(len(old_ends), np.bool_)
+        for number in np.argsort(-shared.max(axis=1), kind="stable").tolist():
+            best = int(shared[number].argmax())
+            if shared[number, best] and not taken[best]:
+                taken[best] = True
+                kept[number] = best
+        n_most = len(order) - int(shared[kept >= 0, kept[kept >= 0]].sum())
+        moved, moved_to = np.empty((2, n_most), np.int64)
+        n = moved_rows(words, self.cutter.layout.words, order, old_ends, ends, kept, moved, moved_to)
+        return Renewed(bundles, kept, moved[:n], moved_to[:n], n_recut)
+
+    def _kernel_rows(self, old: Words, added: Words, picked: Ids) -> tuple[Grid, NDArray[np.int32]]:
+        """Rows as the kernels want them, with their numbers in the last column."""
+        cutter, d = self.cutter, len(self.cutter.space)
+        if cutter.grid is None:
+            words = cutter.layout.empty(len(picked))
+            gather_words(old, added, picked, words)
+            codes = np.empty((len(picked), d), np.int64)
+            unpack_rows(words, cutter.layout.words, 0, np.arange(d), np.full(d, MISSING, np.int64), codes)
+            grid, rows = make_grid(codes, cutter.space)
+            rows[:, d] = picked
+            return grid, rows
+        rows = self._room("rows", (len(picked), d + 1), np.int32)
+        kinds = cutter.grid.gauge.kind[list(cutter.grid.column_of_axis)]
+        missing = np.where(kinds == g.MASK, 63, int(g.MISSING))
+        columns = np.array(cutter.grid.column_of_axis)
+        unpack_picked(old, added, picked, cutter.layout.words, columns, missing, rows)
+        return cutter.grid, rows
+
+    def _route(self, words: Words, cuts: Cuts, leaf: NDArray[np.int32]) -> None:
         """The leaf that each row belongs to."""
-        d = len(self.cutter.space)
-        codes = np.empty((d, len(words)), np.int64)
-        unpack_rows(words, self.cutter.layout.words, 0, np.arange(d), np.full(d, MISSING, np.int64), codes.T)
-        leaf = np.empty(len(words), np.uint32)
-        route_batch(codes, np.int64(MISSING), cuts.route_table, leaf, np.zeros(len(cuts) + 1, np.int64))
-        return leaf
+        first, second, root = cuts.links
+        layout = self.cutter.layout.words
+        route_rows(
+            words,
+            layout,
+            first,
+            second,
+            root,
+            cuts.axis,
+            cuts.threshold,
+            cuts.left_set,
+            cuts.is_set,
+            cuts.flipped,
+            leaf,
+        )
 
-    def _delete(self, stretch: Stretch, gone: NDArray[np.int64], leaf: NDArray[np.int32]) -> None:
-        if mark_deleted(self._ids(stretch.words), gone, leaf) != len(gone):
+    def _delete(self, stretch: Stretch, gone: Ids, leaf: NDArray[np.int32]) -> None:
+        if mark_deleted(stretch.words, self.cutter.layout.words, gone, leaf) != len(gone):
             raise CorruptionError("A row is not where the directory of the index says; the index is damaged.")
 
-    def _ids(self, words: Words) -> NDArray[np.int64]:
-        ids = np.empty(len(words), np.int64)
-        unpack_column(words, self.cutter.layout.words, self.cutter.n_columns - 1, np.int64(MISSING), ids)
-        return ids
+    def _room(self, name: str, shape: int | tuple[int, int], dtype: Any) -> NDArray[Any]:
+        """An array that is used again for the next stretch of the same thread; its content is whatever was there."""
+        made: dict[str, NDArray[Any]] = self._local.__dict__.setdefault("rooms", {})
+        n = shape if isinstance(shape, int) else shape[0] * shape[1]
+        room = made.get(name)
+        if room is None or len(room) < n:
+            room = made[name] = np.empty(n + n // 4, dtype)
+        return room[:n].reshape(shape)
 
     def _effort(self, grid: Grid, seed: int) -> tuple[Any, ...]:
         """What the cutting kernels want besides rows, k and gauge; scratch space is made once for each thread."""
@@ -224,17 +350,7 @@ class Renewer:
         return (np.zeros(d, np.bool_), effort, worth, seed, *scratch)
 
 
-def _mixed(old: Cuts, record: CutRecord, cut_from: NDArray[np.int64], flipped: NDArray[np.bool_], grid: Grid) -> Cuts:
-    """Cuts that stayed and new ones, as `arrange_leaves` lists them."""
-    is_new = cut_from < 0
-    if not is_new.any():
-        return old[cut_from]
-    place = ~cut_from[is_new]
-    axis, is_set, threshold, left_set = in_space(
-        grid, record.axis[place], record.threshold[place], record.left_set[place]
-    )
-    new = Cuts(record.depth[place], axis, is_set, flipped[is_new], threshold, left_set)
-    both = Cuts(*(np.concatenate((getattr(old, name), getattr(new, name))) for name in Cuts.__dataclass_fields__))
-    which = cut_from.copy()
-    which[is_new] = len(old) + np.arange(len(place))
-    return both[which]
+def _damaged(problem: int) -> CorruptionError:
+    if problem == WRONG_VALUE:
+        return CorruptionError("A row of the index has a value outside its column's domain; it is damaged.")
+    return CorruptionError("A bundle does not have the rows and leaves that the tree says; the index is damaged.")

@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bucket import MISSING, Bundles
 from rtree_anon.index.bulkload import BUNDLE_KIND, in_order
-from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.cuts import Cuts
 from rtree_anon.index.rowlayout import RowLayout
 from rtree_anon.index.scatter import Words
 from rtree_anon.index.splicing import Splice
-from rtree_anon.index.stretch import Renewed, Renewer, Stretch
+from rtree_anon.index.stretch import Renewed, Renewer, StoredBundle, Stretch
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.kernels.routing import route_batch, sort_packed
 from rtree_anon.kernels.rowwords import unpack_rows
-from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves, sort_by_leaf
+from rtree_anon.kernels.stretches import sort_by_leaf
+from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves
 from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageStore
 
@@ -157,7 +157,7 @@ class Updating:
         renewed = self.renewer.renew(self.renewer.nothing, added, np.empty(0, np.int64), 0)
         self._n_recut += renewed.n_recut
         tree = UpperTree.over([renewed.bundles], [self._write_pages(renewed.bundles)], Cuts.none())
-        self._moved.append((renewed.ids, np.repeat(tree.name, tree.n_rows)))
+        self._moved.append((renewed.moved, tree.name[renewed.moved_to]))
         return tree
 
     def _bundle_numbers(self, names: Ids) -> Ids:
@@ -193,36 +193,19 @@ class Updating:
             else:
                 whole = np.concatenate([content[p, : int(lengths[p])] for p in range(at, at + here)])
             at += here
-            counts = int(tree.n_rows[number]), int(tree.n_leaves[number])
-            bundles.append(Bundle(whole, self.renewer.cutter.n_columns, *counts))
+            words = whole[: len(whole) // 8 * 8].view(np.uint64)
+            bundles.append(StoredBundle(words, int(tree.n_rows[number]), int(tree.n_leaves[number])))
         return self.renewer.stretch_of(bundles, tree.cuts[begin : end - 1])
 
     def _write(self, base: UpperTree, part: _Part, renewed: Renewed) -> tuple[int, Ids]:
-        """Write the pages of a renewed stretch: the first one, and the bundles' names.
-
-        Each old name goes to the bundle that has most of its rows, so that few rows change bundles.
-        """
-        bundles, old_names = renewed.bundles, base.name[part.begin : part.end]
-        n_new, n_old = len(bundles.n_rows), part.end - part.begin
-        row_bundle = np.repeat(np.arange(n_new), bundles.n_rows)
-        # Column 0 counts rows that come from elsewhere.
-        shared = np.bincount(row_bundle * (n_old + 1) + renewed.origin + 1, minlength=n_new * (n_old + 1))
-        shared = shared.reshape(n_new, n_old + 1)[:, 1:]
-        names = np.full(n_new, -1)
-        taken = np.zeros(n_old, np.bool_)
-        for number in np.argsort(-shared.max(axis=1), kind="stable").tolist():
-            best = int(shared[number].argmax())
-            if shared[number, best] and not taken[best]:
-                taken[best] = True
-                names[number] = old_names[best]
+        """Write the pages of a renewed stretch: the first one, and the bundles' names."""
+        old_names = base.name[part.begin : part.end]
+        names = np.where(renewed.kept >= 0, old_names[renewed.kept], -1)
         nameless = np.flatnonzero(names < 0)
         names[nameless] = self._next_name + np.arange(len(nameless))
         self._next_name += len(nameless)
-        now = names[row_bundle]
-        before = np.concatenate((old_names, [-1]))[renewed.origin]
-        moved = np.flatnonzero(now != before)
-        self._moved.append((renewed.ids[moved], now[moved]))
-        return self._write_pages(bundles), names
+        self._moved.append((renewed.moved, names[renewed.moved_to]))
+        return self._write_pages(renewed.bundles), names
 
     def _write_pages(self, bundles: Bundles) -> int:
         first = self.store.allocate(len(bundles.pages))

@@ -79,6 +79,39 @@ def stored_boxes(words, layout, starts, lo, hi):
 
 
 @kernel
+def unions_of_stored(lo, hi, ends, union_lo, union_hi):
+    """Smallest and largest stored numbers of the first columns, of the leaves up to ends[b] together."""
+    begin = np.int64(0)
+    for b in range(ends.shape[0]):
+        for c in range(union_lo.shape[1]):
+            union_lo[b, c] = lo[begin, c]
+            union_hi[b, c] = hi[begin, c]
+        for leaf in range(begin + 1, ends[b]):
+            for c in range(union_lo.shape[1]):
+                union_lo[b, c] = min(union_lo[b, c], lo[leaf, c])
+                union_hi[b, c] = max(union_hi[b, c], hi[leaf, c])
+        begin = ends[b]
+
+
+@kernel
+def set_masks(words, layout, ends, columns, masks):
+    """masks[b, m] becomes the set of categories (bit 63: missing) in column columns[m] of the rows up to ends[b]."""
+    for m in range(columns.shape[0]):
+        c = columns[m]
+        w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
+        mask = limit_mask(layout.limit[c])
+        begin = np.int64(0)
+        for b in range(ends.shape[0]):
+            found = np.uint64(0)
+            for i in range(begin, ends[b]):
+                stored = (words[i, w] >> shift) & mask
+                bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(np.int64(stored) + below)
+                found |= np.uint64(1) << bit
+            masks[b, m] = found
+            begin = ends[b]
+
+
+@kernel
 def plan_bundles(left, right, root, starts, lo, hi, capacity, cut_bits, extra_words, ends):
     """Divide leaves in order into bundles that fit `capacity` words, each a whole subtree; the number of bundles.
 

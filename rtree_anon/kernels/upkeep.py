@@ -4,56 +4,38 @@ A stretch of the index is a whole subtree: leaves in order, cuts between neighbo
 leaf. A batch is worked in like this (R+-tree paper, section 2.2; DESIGN: no leaf below k at any moment):
 
     settle_leaves   a cut that leaves fewer than k rows on one side is dropped, and those rows go down the other side
-    sort_by_leaf    old rows that stay and new ones, leaf by leaf
     choose_regions  subtrees that are cut again, because a leaf in them could be divided
+    pick_rows       the rows of these regions: only they are unpacked for the kernels that cut
     recut_regions   the cuts inside them, by the kernels of every other cut
     arrange_leaves  the leaves in their new order: regions walked from the leaf before them, everything else as it was
+    mix_cuts        the cuts between them, old and new ones
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.kernels.blocks import grow_block
 from rtree_anon.kernels.boxes import boxes_of_runs
-from rtree_anon.kernels.bundles import get_vector
 from rtree_anon.kernels.cutting import grow
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.leaforder import link_nodes, order_leaves
-
-_MISSING = np.iinfo(np.int64).min
+from rtree_anon.kernels.leaforder import link_nodes, walk_leaves, walk_room
 
 
-@kernel
-def add_bundle_rows(bundle, n_rows, layout, scratch, words):
-    """Pack the rows of a bundle into words[:n_rows]; False where a value does not fit the layout."""
-    words[:n_rows] = np.uint64(0)
-    fits = True
-    for c in range(layout.word.shape[0]):
-        get_vector(bundle, c, n_rows, np.int64(_MISSING), scratch)
-        w = layout.word[c]
-        shift = layout.shift[c]
-        limit = layout.limit[c]
-        below = layout.below[c]
-        for i in range(n_rows):
-            code = scratch[i]
-            stored = np.uint64(0) if code == _MISSING else np.uint64(code - below)
-            fits &= stored <= limit and (stored != np.uint64(0) or code == _MISSING)
-            words[i, w] |= stored << shift
-    return fits
+class CutArrays(NamedTuple):
+    """Cuts between neighbours, in codes of the space, as kernels take them."""
 
-
-@kernel
-def mark_deleted(ids, gone, leaf):
-    """leaf[i] becomes -1 for the rows whose id is in `gone` (ascending); how many there are."""
-    n = 0
-    for i in range(ids.shape[0]):
-        at = np.searchsorted(gone, ids[i])
-        if at < gone.shape[0] and gone[at] == ids[i]:
-            leaf[i] = -1
-            n += 1
-    return n
+    depth: NDArray[np.int32]
+    axis: NDArray[np.int16]
+    is_set: NDArray[np.bool_]
+    flipped: NDArray[np.bool_]
+    threshold: NDArray[np.int64]
+    left_set: NDArray[np.uint64]
 
 
 @kernel
@@ -127,22 +109,6 @@ def settle_leaves(first, second, root, counts, k, kept, orphan):
 
 
 @kernel
-def sort_by_leaf(leaf, n_leaves, starts, source):
-    """Rows by leaf, stably: leaf i has rows source[starts[i]:starts[i+1]]. Rows of leaf -1 are left out."""
-    starts[: n_leaves + 1] = 0
-    for i in range(leaf.shape[0]):
-        if leaf[i] >= 0:
-            starts[leaf[i] + 1] += 1
-    for i in range(n_leaves):
-        starts[i + 1] += starts[i]
-    at = starts[:n_leaves].copy()
-    for i in range(leaf.shape[0]):
-        if leaf[i] >= 0:
-            source[at[leaf[i]]] = i
-            at[leaf[i]] += 1
-
-
-@kernel
 def choose_regions(first, second, root, starts, changed, k, slack, most_rows, begin, end):
     """Subtrees to be cut again, as ranges of leaves in order; their number.
 
@@ -200,44 +166,98 @@ def choose_regions(first, second, root, starts, changed, k, slack, most_rows, be
 
 
 @kernel
-def recut_regions(
-    rows, starts, begin, end, depth, k, gauge, preferred, effort, worth, seed, work, found, space, record
-):
-    """Cut every region down to leaves; depth[r] is where region r hangs."""
+def pick_rows(starts, source, begin, end, picked, place):
+    """The rows of regions, one region after the other, each behind the leaf that comes before it; how many they are.
+
+    picked[place[r, 0]:place[r, 1]] are the rows of the leaf before region r, unless that is in a region itself;
+    picked[place[r, 1]:place[r, 2]] are those of the region.
+    """
+    at = np.int64(0)
     for r in range(begin.shape[0]):
-        first = starts[begin[r]]
-        m = starts[end[r]] - first
-        grow(
-            rows,
-            first,
-            m,
-            depth[r],
-            k,
-            gauge,
-            preferred,
-            effort,
-            worth,
-            seed,
-            work,
-            found,
-            space,
-            None,
-            record,
-        )
+        place[r, 0] = at
+        if begin[r] > 0 and (r == 0 or end[r - 1] != begin[r]):
+            for i in range(starts[begin[r] - 1], starts[begin[r]]):
+                picked[at] = source[i]
+                at += 1
+        place[r, 1] = at
+        for i in range(starts[begin[r]], starts[end[r]]):
+            picked[at] = source[i]
+            at += 1
+        place[r, 2] = at
+    return at
 
 
 @kernel
-def arrange_leaves(rows, starts, begin, end, record, gauge, leaf_first, leaf_size, cut_from, flipped, masks):
-    """The leaves in order: leaf i is rows[leaf_first[i]:][:leaf_size[i]]; how many there are.
+def recut_regions(rows, place, depth, k, gauge, preferred, effort, worth, seed, work, found, space, record):
+    """Cut every region down to leaves; depth[r] is where region r hangs."""
+    d = rows.shape[1] - 1
+    for r in range(place.shape[0]):
+        first = place[r, 1]
+        m = place[r, 2] - first
+        if m > effort.exact_rows:
+            grow(
+                rows,
+                first,
+                m,
+                depth[r],
+                k,
+                gauge,
+                preferred,
+                effort,
+                worth,
+                seed,
+                work,
+                found,
+                space,
+                None,
+                record,
+            )
+            continue
+        block, members, others = space.block, space.small, space.others
+        for i in range(m):
+            for a in range(d):
+                block[a, i] = rows[first + i, a]
+        grow_block(block, m, first, depth[r], k, gauge, preferred, effort, worth, None, found, members, others, record)
+        for i in range(m):
+            others[i] = rows[first + i, d]
+        for i in range(m):
+            member = members[0, i]
+            for a in range(d):
+                rows[first + i, a] = block[a, member]
+            rows[first + i, d] = others[member]
+
+
+@kernel
+def arrange_leaves(rows, source, starts, begin, end, place, record, gauge, sizes, cut_from, flipped, order):
+    """The leaves in order: their sizes, and in `order` the numbers of their rows one after the other; how many leaves.
 
     cut_from[i], between leaf i and leaf i + 1, is the number of an old cut, or ~position of a new one in the record,
-    whose right side comes first where flipped[i]. `masks` are the sets of categories in every leaf.
+    whose right side comes first where flipped[i]. Rows of regions are in `rows`, with their numbers in the last column.
     """
-    n_regions = begin.shape[0]
     d = gauge.kind.shape[0]
-    n_masks = masks.shape[1]
-    entry_starts = np.zeros(2, np.int64)
+    n_masks = gauge.n_masked - gauge.n_linear
+    n_regions = begin.shape[0]
+    most = np.int64(1)  # leaves of a region
+    for r in range(n_regions):
+        n = np.int64(1)
+        for p in range(place[r, 1] + 1, place[r, 2]):
+            if record.depth[p] >= 0:
+                n += 1
+        most = max(most, n)
+    part = np.empty(most + 1, np.int64)
+    depth = np.empty(most, np.int32)
+    left = np.empty(most, np.int64)
+    right = np.empty(most, np.int64)
+    walked = np.empty(most, np.int64)
+    between = np.empty(most, np.int64)
+    turned = np.empty(most, np.bool_)
+    lo = np.empty((most + 1, d), np.int32)
+    hi = np.empty((most + 1, d), np.int32)
+    mask = np.empty((most + 1, n_masks), np.uint64)
+    room = walk_room(most, d, n_masks)
+    before = np.zeros(2, np.int64)  # the leaf just emitted, if it is in `rows`
     n_out = 0
+    at = 0
     leaf = 0
     region = 0
     while leaf < starts.shape[0] - 1:
@@ -245,74 +265,70 @@ def arrange_leaves(rows, starts, begin, end, record, gauge, leaf_first, leaf_siz
             cut_from[n_out - 1] = leaf - 1
             flipped[n_out - 1] = False
         if region == n_regions or begin[region] != leaf:
-            leaf_first[n_out] = starts[leaf]
-            leaf_size[n_out] = starts[leaf + 1] - starts[leaf]
+            sizes[n_out] = starts[leaf + 1] - starts[leaf]
+            for i in range(starts[leaf], starts[leaf + 1]):
+                order[at] = source[i]
+                at += 1
             n_out += 1
             leaf += 1
             continue
-        row_begin, row_end = starts[leaf], starts[end[region]]
         n_cuts = 0
-        for p in range(row_begin + 1, row_end):
+        part[0] = place[region, 1]
+        for p in range(place[region, 1] + 1, place[region, 2]):
             if record.depth[p] >= 0:
+                depth[n_cuts] = record.depth[p]
                 n_cuts += 1
-        part = np.empty(n_cuts + 2, np.int64)
-        depth = np.empty(n_cuts, np.int32)
-        part[0] = row_begin
-        at = 0
-        for p in range(row_begin + 1, row_end):
-            if record.depth[p] >= 0:
-                part[at + 1] = p
-                depth[at] = record.depth[p]
-                at += 1
-        part[n_cuts + 1] = row_end
-        left = np.empty(n_cuts, np.int64)
-        right = np.empty(n_cuts, np.int64)
-        root = link_nodes(depth, left, right)
+                part[n_cuts] = p
+        part[n_cuts + 1] = place[region, 2]
+        root = link_nodes(depth[:n_cuts], left, right)
         n_parts = n_cuts + 1
-        lo = np.empty((n_parts + 1, d), np.int32)
-        hi = np.empty((n_parts + 1, d), np.int32)
-        mask = np.empty((n_parts + 1, n_masks), np.uint64)
-        boxes_of_runs(rows, part, gauge, lo, hi, mask)
+        boxes_of_runs(rows, part[: n_parts + 1], gauge, lo, hi, mask)
         entry = np.int64(-1)
         if n_out > 0:
             entry = np.int64(n_parts)
-            entry_starts[0] = leaf_first[n_out - 1]
-            entry_starts[1] = leaf_first[n_out - 1] + leaf_size[n_out - 1]
-            boxes_of_runs(rows, entry_starts, gauge, lo[n_parts:], hi[n_parts:], mask[n_parts:])
-        order = np.empty(n_parts, np.int64)
-        between = np.empty(n_cuts, np.int64)
-        turned = np.empty(n_cuts, np.bool_)
-        order_leaves(left, right, root, gauge, lo, hi, mask, entry, order, between, turned)
+            if place[region, 0] < place[region, 1]:
+                before[0], before[1] = place[region, 0], place[region, 1]
+            boxes_of_runs(rows, before, gauge, lo[n_parts:], hi[n_parts:], mask[n_parts:])
+        walk_leaves(left, right, n_cuts, root, gauge, lo, hi, mask, entry, room, walked, between, turned)
         for i in range(n_parts):
-            leaf_first[n_out] = part[order[i]]
-            leaf_size[n_out] = part[order[i] + 1] - part[order[i]]
+            first, behind = part[walked[i]], part[walked[i] + 1]
+            before[0], before[1] = first, behind
+            sizes[n_out] = behind - first
+            for p in range(first, behind):
+                order[at] = rows[p, d]
+                at += 1
             if i < n_cuts:
                 cut_from[n_out] = ~part[between[i] + 1]
                 flipped[n_out] = turned[i]
             n_out += 1
         leaf = end[region]
         region += 1
-    for i in range(n_out):
-        for a in range(n_masks):
-            masks[i, a] = np.uint64(0)
-        for r in range(leaf_first[i], leaf_first[i] + leaf_size[i]):
-            for a in range(n_masks):
-                masks[i, a] |= np.uint64(1) << np.uint64(rows[r, gauge.n_linear + a])
     return n_out
 
 
 @kernel
-def gather_leaves(words, rows, leaf_first, leaf_size, source, out, out_source):
-    """Packed rows and where they come from, leaf by leaf; the last column of `rows` is the row's number in both."""
-    number = rows.shape[1] - 1
-    at = 0
-    for leaf in range(leaf_first.shape[0]):
-        for r in range(leaf_first[leaf], leaf_first[leaf] + leaf_size[leaf]):
-            i = rows[r, number]
-            for w in range(words.shape[1]):
-                out[at, w] = words[i, w]
-            out_source[at] = source[i]
-            at += 1
+def mix_cuts(cut_from, old, record, axis_of_column, set_axes, new):
+    """Fill `new` with the cuts that `arrange_leaves` lists: depth, axis, is_set, flipped, threshold, left_set.
+
+    new.flipped has the turns of new cuts. Thresholds of new cuts stay in the codes of the kernels.
+    """
+    for i in range(cut_from.shape[0]):
+        p = cut_from[i]
+        if p >= 0:
+            new.depth[i] = old.depth[p]
+            new.axis[i] = old.axis[p]
+            new.is_set[i] = old.is_set[p]
+            new.flipped[i] = old.flipped[p]
+            new.threshold[i] = old.threshold[p]
+            new.left_set[i] = old.left_set[p]
+            continue
+        p = ~p
+        a = axis_of_column[record.axis[p]]
+        new.depth[i] = record.depth[p]
+        new.axis[i] = a
+        new.is_set[i] = set_axes[a]
+        new.threshold[i] = 0 if set_axes[a] else record.threshold[p]
+        new.left_set[i] = record.left_set[p] if set_axes[a] else np.uint64(0)
 
 
 @kernel

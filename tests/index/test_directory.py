@@ -19,7 +19,7 @@ RUN = st.tuples(IDS, st.integers(1, 60), st.integers(-1, 4))  # consecutive ids 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(RUN, min_size=1, max_size=8), min_size=1, max_size=8))
 def test_it_is_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
-    store = MemoryStore(512)  # 29 ranges a page
+    store = MemoryStore(512)  # 29 ranges or some 1,200 ids a page
     directory, expected = Directory(store, NONE, NONE), dict[int, int]()
     for batch in batches:
         changes = {id_: page for first, n, page in batch for id_ in range(first, first + n)}
@@ -49,14 +49,27 @@ def test_a_bulk_load_takes_one_range_for_each_bundle() -> None:
 def test_only_the_pages_of_the_ids_are_touched() -> None:
     store = MemoryStore(512)
     directory = Directory(store, NONE, NONE)
-    ids = np.arange(0, 4000, 2)
-    directory.change(store, ids, ids % 7)
+    ids = np.arange(0, 400_000, 200)
+    directory.change(store, ids, ids // 200 % 7)
     before = {page: store.read(int(page)).tobytes() for page in directory.pages}
     assert len(before) > 50
-    directory.change(store, np.array([2, 3998]), np.array([99, -1]))
+    directory.change(store, np.array([200, 399_800]), np.array([99, -1]))
     changed = [page for page, content in before.items() if store.read(int(page)).tobytes() != content]
     assert len(changed) == 2
-    assert directory.find(np.array([2, 3998, 3996])).tolist() == [99, -1, 3996 % 7]
+    assert directory.find(np.array([200, 399_800, 399_600])).tolist() == [99, -1, 1998 % 7]
+
+
+def test_inserted_rows_take_a_few_bits_each() -> None:
+    """Consecutive ids all over the tree: a range of their own each would be 16 bytes."""
+    store = MemoryStore(4096)
+    directory = Directory(store, NONE, NONE)
+    directory.change(store, np.arange(10_000), np.repeat(np.arange(10), 1000))
+    names = np.random.default_rng(1).integers(0, 500, 100_000)
+    directory.change(store, np.arange(10_000, 110_000), names)
+    assert len(directory.pages) * 4096 < 1.3 * 100_000
+    names[::1000] = -1
+    directory.change(store, np.arange(10_000, 110_000, 1000), names[::1000])
+    assert directory.find(np.arange(10_000, 110_000)).tolist() == names.tolist()
 
 
 @pytest.mark.parametrize("damage", [b"x", b"\xff" * 16, np.array([5, 5, 0, 1]).tobytes()])

@@ -1,0 +1,283 @@
+"""Rows of a stretch of the index on their way: from bundles to packed rows, to their leaves, and to new bundles.
+
+A stretch is a few neighbouring bundles. Its old rows come as packed words (rowwords.py) in leaf order, rows that are to
+be added in any order; together they are numbered 0 .. n-1, the old ones first. Nothing here decides anything: which
+leaves are kept, merged or cut again is said in upkeep.py.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+
+from __future__ import annotations
+
+import numpy as np
+
+from rtree_anon.kernels.bundles import (
+    CONSECUTIVE,
+    HEADER_WORDS,
+    MISSING_IS_ZERO,
+    TREE_VECTORS,
+    get_vector,
+    vector_words,
+)
+from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.rowwords import limit_mask
+
+_MISSING = np.iinfo(np.int64).min
+SOUND, WRONG_SHAPE, WRONG_VALUE = 0, 1, 2
+
+
+@kernel
+def bundle_is_sound(bundle, n_columns, n_rows, n_leaves):
+    """Whether words that were read can be a bundle with these counts; everything else relies on it."""
+    n_vectors = n_columns + TREE_VECTORS
+    if bundle.shape[0] < HEADER_WORDS + 2 * n_vectors or not 1 <= n_leaves <= n_rows:
+        return False
+    if bundle[0] != np.uint64(n_rows) | (np.uint64(n_leaves) << np.uint64(32)) or bundle[1] != np.uint64(n_columns):
+        return False
+    needed = HEADER_WORDS + 2 * n_vectors
+    for v in range(n_vectors):
+        about = bundle[HEADER_WORDS + 2 * v + 1]
+        bits = np.int64(about & np.uint64(0xFF))
+        if bits > 64 or about >> np.uint64(8) > CONSECUTIVE:
+            return False
+        n = n_rows
+        if v >= n_columns:
+            n = n_leaves if v == n_columns else n_leaves - 1
+        needed += vector_words(n, bits)
+    return needed == bundle.shape[0]
+
+
+@kernel
+def _add_column(bundle, at, n, bits, gap, offset, limit, shift, word):
+    """Add a column of n entries of `bits` bits, from word `at` on, to word[:n]; False where one exceeds the limit.
+
+    An entry is stored as entry + offset; with `gap` an entry of 0 stays 0.
+    """
+    mask = ~np.uint64(0) >> np.uint64(64 - bits)
+    # Up to here every entry may look at the word behind its own, which needs no branch.
+    n_free = min(n, ((bundle.shape[0] - 1 - at) << 6) // bits)
+    most = np.uint64(0)
+    if gap:
+        for i in range(n_free):
+            position = np.uint64(i) * np.uint64(bits)
+            place = np.uint64(at) + (position >> np.uint64(6))
+            low = position & np.uint64(63)
+            high = (bundle[place + np.uint64(1)] << np.uint64(1)) << (np.uint64(63) - low)
+            entry = ((bundle[place] >> low) | high) & mask
+            stored = np.uint64(0) if entry == np.uint64(0) else entry + offset
+            most = max(most, stored)
+            word[i] |= stored << shift
+    else:
+        for i in range(n_free):
+            position = np.uint64(i) * np.uint64(bits)
+            place = np.uint64(at) + (position >> np.uint64(6))
+            low = position & np.uint64(63)
+            high = (bundle[place + np.uint64(1)] << np.uint64(1)) << (np.uint64(63) - low)
+            stored = (((bundle[place] >> low) | high) & mask) + offset
+            most = max(most, stored)
+            word[i] |= stored << shift
+    for i in range(n_free, n):
+        position = i * bits
+        place = at + (position >> 6)
+        low = position & 63
+        entry = bundle[place] >> np.uint64(low)
+        if low + bits > 64:
+            entry |= bundle[place + 1] << np.uint64(64 - low)
+        entry &= mask
+        stored = np.uint64(0) if gap and entry == np.uint64(0) else entry + offset
+        most = max(most, stored)
+        word[i] |= stored << shift
+    return most <= limit
+
+
+@kernel
+def read_bundle(bundle, n_rows, n_leaves, layout, scratch, words, sizes, cuts):
+    """Read a bundle: rows to words[:n_rows], sizes of leaves to sizes[:n_leaves], cuts to cuts[:, :n_leaves-1].
+
+    SOUND, or what is wrong with it. The layout has all columns of the bundle; `scratch` has room for n_rows words.
+    """
+    n_columns = layout.word.shape[0]
+    if not bundle_is_sound(bundle, n_columns, n_rows, n_leaves):
+        return WRONG_SHAPE
+    fits = True
+    for w in range(words.shape[1]):
+        scratch[:n_rows] = np.uint64(0)
+        at = np.int64(HEADER_WORDS + 2 * (n_columns + TREE_VECTORS))
+        for c in range(n_columns):
+            base = bundle[HEADER_WORDS + 2 * c]
+            about = bundle[HEADER_WORDS + 2 * c + 1]
+            bits = np.int64(about & np.uint64(0xFF))
+            if layout.word[c] != w:
+                at += vector_words(n_rows, bits)
+                continue
+            gap = about >> np.uint64(8) == MISSING_IS_ZERO
+            offset = base - np.uint64(layout.below[c])  # modulo 2**64; an entry that is too small becomes too large
+            limit = layout.limit[c]
+            shift = layout.shift[c]
+            if about >> np.uint64(8) == CONSECUTIVE:
+                fits &= offset <= limit and offset + np.uint64(n_rows - 1) <= limit and offset > np.uint64(0)
+                for i in range(n_rows):
+                    scratch[i] |= (offset + np.uint64(i)) << shift
+            elif bits == 0:
+                if not gap:
+                    fits &= np.uint64(0) < offset <= limit
+                    for i in range(n_rows):
+                        scratch[i] |= offset << shift
+            else:
+                if not gap:
+                    fits &= np.uint64(0) < offset <= limit
+                fits &= _add_column(bundle, at, n_rows, bits, gap, offset, limit, shift, scratch)
+            at += vector_words(n_rows, bits)
+        for i in range(n_rows):
+            words[i, w] = scratch[i]
+    if not fits:
+        return WRONG_VALUE
+    get_vector(bundle, n_columns, n_leaves, np.int64(_MISSING), sizes)
+    total = np.int64(0)
+    for i in range(n_leaves):
+        if not 1 <= sizes[i] <= n_rows:
+            return WRONG_SHAPE
+        total += sizes[i]
+    for v in range(TREE_VECTORS - 1):
+        get_vector(bundle, n_columns + 1 + v, n_leaves - 1, np.int64(_MISSING), cuts[v])
+    return SOUND if total == n_rows else WRONG_SHAPE
+
+
+@kernel
+def route_rows(words, layout, first, second, root, axis, threshold, left_set, is_set, flipped, leaf):
+    """leaf[i] becomes the leaf that row i belongs to, by the cuts of a tree (leaforder.py)."""
+    masks = np.empty(layout.limit.shape[0], np.uint64)
+    for c in range(masks.shape[0]):
+        masks[c] = limit_mask(layout.limit[c])
+    for i in range(words.shape[0]):
+        node = np.int64(root)
+        while node >= 0:
+            a = axis[node]
+            stored = (words[i, layout.word[a]] >> layout.shift[a]) & masks[a]
+            code = np.int64(stored) + layout.below[a]
+            if is_set[node]:
+                bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(code)
+                left = (left_set[node] >> bit) & np.uint64(1) != np.uint64(0)
+            else:
+                left = stored == np.uint64(0) or code < threshold[node]
+            node = first[node] if left != flipped[node] else second[node]
+        leaf[i] = ~node
+
+
+@kernel
+def leaf_of_rows(sizes, leaf):
+    """Rows leaf by leaf: the leaf of each."""
+    at = 0
+    for i in range(sizes.shape[0]):
+        for _ in range(sizes[i]):
+            leaf[at] = i
+            at += 1
+
+
+@kernel
+def mark_deleted(words, layout, gone, leaf):
+    """leaf[i] becomes -1 for the rows whose id, the last column, is in `gone` (ascending); how many there are."""
+    c = layout.word.shape[0] - 1
+    w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
+    mask = limit_mask(layout.limit[c])
+    n = 0
+    for i in range(words.shape[0]):
+        id_ = np.int64((words[i, w] >> shift) & mask) + below
+        at, behind = 0, gone.shape[0]
+        while at < behind:
+            middle = (at + behind) >> 1
+            if gone[middle] < id_:
+                at = middle + 1
+            else:
+                behind = middle
+        if at < gone.shape[0] and gone[at] == id_:
+            leaf[i] = -1
+            n += 1
+    return n
+
+
+@kernel
+def sort_by_leaf(leaf, n_leaves, starts, source):
+    """Rows by leaf, stably: leaf i has rows source[starts[i]:starts[i+1]]. Rows of leaf -1 are left out."""
+    starts[: n_leaves + 1] = 0
+    for i in range(leaf.shape[0]):
+        if leaf[i] >= 0:
+            starts[leaf[i] + 1] += 1
+    for i in range(n_leaves):
+        starts[i + 1] += starts[i]
+    at = starts[:n_leaves].copy()
+    for i in range(leaf.shape[0]):
+        if leaf[i] >= 0:
+            source[at[leaf[i]]] = i
+            at[leaf[i]] += 1
+
+
+@kernel
+def unpack_picked(old, added, picked, layout, target, out_missing, out):
+    """Quasi-identifiers of the rows picked[i] as kernels want them: out[i, target[c]]; the last column is picked[i]."""
+    n_columns = target.shape[0]
+    n_old = old.shape[0]
+    n_words = old.shape[1]
+    masks = np.empty(n_columns, np.uint64)
+    for c in range(n_columns):
+        masks[c] = limit_mask(layout.limit[c])
+    row = np.empty(n_words, np.uint64)
+    number = out.shape[1] - 1
+    for i in range(picked.shape[0]):
+        p = picked[i]
+        for w in range(n_words):
+            row[w] = old[p, w] if p < n_old else added[p - n_old, w]
+        for c in range(n_columns):
+            stored = (row[layout.word[c]] >> layout.shift[c]) & masks[c]
+            out[i, target[c]] = out_missing[c] if stored == np.uint64(0) else np.int64(stored) + layout.below[c]
+        out[i, number] = p
+
+
+@kernel
+def gather_words(old, added, order, out):
+    """Rows in a new order."""
+    n_old = old.shape[0]
+    for i in range(order.shape[0]):
+        p = order[i]
+        for w in range(out.shape[1]):
+            out[i, w] = old[p, w] if p < n_old else added[p - n_old, w]
+
+
+@kernel
+def count_origins(order, old_ends, new_ends, shared):
+    """shared[b, o] becomes the number of rows of new bundle b that come from old bundle o (zeros before)."""
+    n_old = old_ends[-1]
+    begin = np.int64(0)
+    for b in range(new_ends.shape[0]):
+        o = 0
+        for i in range(begin, new_ends[b]):
+            if order[i] >= n_old:
+                continue
+            while order[i] >= old_ends[o]:
+                o += 1
+            while o > 0 and order[i] < old_ends[o - 1]:
+                o -= 1
+            shared[b, o] += 1
+        begin = new_ends[b]
+
+
+@kernel
+def moved_rows(words, layout, order, old_ends, new_ends, kept, ids, bundles):
+    """Ids of rows whose new bundle b is not what became of their old one, kept[b], and b; their number."""
+    c = layout.word.shape[0] - 1
+    w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
+    mask = limit_mask(layout.limit[c])
+    n = 0
+    begin = np.int64(0)
+    for b in range(new_ends.shape[0]):
+        low = high = np.int64(0)  # rows of the bundle that it takes the place of
+        if kept[b] >= 0:
+            high = old_ends[kept[b]]
+            low = old_ends[kept[b] - 1] if kept[b] > 0 else np.int64(0)
+        for i in range(begin, new_ends[b]):
+            if not low <= order[i] < high:
+                ids[n] = np.int64((words[i, w] >> shift) & mask) + below
+                bundles[n] = b
+                n += 1
+        begin = new_ends[b]
+    return n
