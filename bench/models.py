@@ -3,6 +3,7 @@
     python -m bench.models quality --adult adult.csv    certainty under each model, from lax to strict bounds
     python -m bench.models people --adult adult.csv     several rows per person (section 5 of the identity paper)
     python -m bench.models speed                        a million rows: k = 10 with a model, against k = 10 alone
+    python -m bench.models index                        the same for loads into an index on disk, and updates of it
 
 Without --adult a seeded table of patients is used, which needs no file. Every release is measured by the checker. A
 stricter bound is not to be cheaper than a laxer one; where it is, it is said by how much.
@@ -11,13 +12,17 @@ stricter bound is not to be cheaper than a laxer one; where it is, it is said by
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 
 import rtree_anon as ra
 from bench.harness import keep, timed_in_turns
@@ -57,7 +62,7 @@ ROWS_PER_PERSON = {
 def main() -> None:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("question", choices=["quality", "people", "speed"])
+    parser.add_argument("question", choices=["quality", "people", "speed", "index"])
     parser.add_argument("--adult", type=Path, help="the Adult table as CSV with a header")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the speed test")
     parser.add_argument("--grades", default="fast,balanced,best", help="of the speed test")
@@ -65,6 +70,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.question == "speed":
         print(f"kept in {keep('models_speed', speed(options.rows, options.grades.split(','), options.repeats))}")
+        return
+    if options.question == "index":
+        print(f"kept in {keep('models_index', index(options.rows, options.repeats))}")
         return
     name = "adult" if options.adult else "patients"
     table = pyarrow.csv.read_csv(options.adult) if options.adult else ra.generate("patients", 20_000, seed=0)
@@ -195,6 +203,71 @@ def speed(n_rows: int, grades: list[str], repeats: int) -> dict[str, Any]:
         for name, times in rows[grade].items():
             print(f"{grade:9} {name:28} {times['median']:7.2f} s  {times['ratio']:5.2f}", flush=True)
     return {"rows": n_rows, "k": 10, "results": rows}
+
+
+INDEX_CASES: dict[str, tuple[Model | None, str | None]] = {
+    "k alone": (None, None),
+    "distinct l=3": (ra.DistinctLDiversity(3, "diagnosis"), None),
+    "entropy l=3": (ra.EntropyLDiversity(3, "diagnosis"), None),
+    "t=0.5": (ra.TCloseness(0.5, "diagnosis"), None),
+    "k people": (None, "patient_id"),
+    "k people, distinct l=3": (ra.DistinctLDiversity(3, "diagnosis"), "patient_id"),
+}
+
+
+def index(n_rows: int, repeats: int) -> dict[str, Any]:
+    """Seconds of a load of patients at k = 10 into an index, in turns; then, once, of a release and of a batch."""
+    quasi = QUASI["patients"]
+    with TemporaryDirectory() as directory:
+        source = Path(directory) / "patients.parquet"
+        pyarrow.parquet.write_table(ra.generate("patients", n_rows, seed=0), source)
+        batch = ra.generate("patients", max(n_rows // 100, 1), seed=1)
+
+        def created(name: str) -> ra.Index:
+            model, identity = INDEX_CASES[name]
+            path = Path(directory) / "index"
+            shutil.rmtree(path, ignore_errors=True)
+            schema = ra.Schema(quasi, sensitive=["diagnosis"], identity=identity)
+            return ra.Index.create(path, schema, k=10, model=model)
+
+        def load(name: str) -> Callable[[], object]:
+            def task() -> None:
+                with created(name) as made:
+                    made.load(source)
+
+            return task
+
+        seconds = timed_in_turns({name: load(name) for name in INDEX_CASES}, repeats)
+        alone = seconds["k alone"]["median"]
+        rows: dict[str, Any] = {}
+        for name, times in seconds.items():
+            with created(name) as made:
+                made.load(source)
+                leaves = made.stats()["leaves"]
+                release = _seconds(lambda made=made: made.release(20).write(Path(directory) / "out.parquet"))
+                (Path(directory) / "out.parquet").unlink()
+                made.insert(batch)
+                update = _seconds(made.checkpoint)
+                made.verify()
+            rows[name] = {
+                **times,
+                "ratio": times["median"] / alone,
+                "leaves": leaves,
+                "release_seconds": release,
+                "checkpoint_seconds": update,
+            }
+            print(
+                f"{name:24} load {times['median']:6.2f} s ({rows[name]['ratio']:.2f})  {leaves:8,} leaves  release at "
+                f"k=20 {release:6.2f} s  checkpoint with {len(batch):,} new rows {update:6.2f} s",
+                flush=True,
+            )
+    return {"rows": n_rows, "k": 10, "results": rows}
+
+
+def _seconds(task: Callable[[], object]) -> float:
+    begin = perf_counter()
+    task()
+    return perf_counter() - begin
 
 
 if __name__ == "__main__":

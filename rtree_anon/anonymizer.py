@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
 from rtree_anon.arguments import check_choice, checked_k, checked_seed, checked_threads
 from rtree_anon.errors import PrivacyError, UsageError
-from rtree_anon.models import Model, model_from_text
+from rtree_anon.models import Model
+from rtree_anon.models.fitting import check_fits, checked_model
 from rtree_anon.schema import Attribute, Schema
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def anonymize(
         raise UsageError(
             f"base_k={base} is above k={wanted[0]}: a release cannot be finer than the tree that it is made from."
         )
-    model = _checked_model(model)
+    model = checked_model(model)
     _check_options(quality, method, threads, seed)
     schema = _one_schema(schema, quasi, sensitive, keep, identity, key, weights)
-    _check_columns(schema, model)
+    check_fits(model, schema.sensitive, schema.identity)
     biased = _named_axes(schema, bias)
     on_step("reading", None)
     table = _read(source, schema, wanted[-1])
@@ -160,9 +161,9 @@ def mondrian(
     region that the cuts leave, as in the original algorithm. A cut that leaves a side which breaks the model is passed
     over.
     """
-    k, model = checked_k(k, "k"), _checked_model(model)
+    k, model = checked_k(k, "k"), checked_model(model)
     schema = _one_schema(schema, quasi, sensitive, keep, identity, None, weights)
-    _check_columns(schema, model)
+    check_fits(model, schema.sensitive, schema.identity)
     table = _read(source, schema, k)
 
     from rtree_anon.release.from_tree import release_tree
@@ -211,26 +212,6 @@ def _one_schema(
     if named:
         raise UsageError(f"Give either a schema or {named[0]}, not both: the schema says it all.")
     return schema
-
-
-def _checked_model(model: object) -> Model | None:
-    if isinstance(model, str):
-        return model_from_text(model)
-    if model is None or isinstance(model, Model):
-        return model
-    raise UsageError(f"model must be a privacy model, such as ra.DistinctLDiversity(3, on='disease'), not {model!r}.")
-
-
-def _check_columns(schema: Schema, model: Model | None) -> None:
-    """Refuse a model about columns that the schema does not name as sensitive, before any data is read."""
-    if model is None:
-        return
-    for column in model.columns:
-        if column not in schema.sensitive:
-            named = f" ({', '.join(schema.sensitive)})" if schema.sensitive else ""
-            raise UsageError(f"The model is about {column!r}, which is not a sensitive column{named}: add it to those.")
-    if model.needs_identity and schema.identity is None:
-        raise UsageError("The model counts people; name the identity column, which says whose row it is.")
 
 
 def _check_options(quality: str, method: str, threads: int | None, seed: int) -> None:

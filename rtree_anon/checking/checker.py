@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rtree_anon.checking.columns import code_column, code_in_order, take_rows
+from rtree_anon.checking.columns import Coded, code_column, code_in_order, take_rows
 from rtree_anon.checking.grouping import Grouping, group_rows
 from rtree_anon.checking.identity import measure_identity
 from rtree_anon.checking.report import Report
-from rtree_anon.checking.sensitive import measure_sensitive
+from rtree_anon.checking.sensitive import SensitiveReport, measure_sensitive
 from rtree_anon.checking.sources import open_columns
 from rtree_anon.errors import InputError, SchemaError, UsageError
 
@@ -77,13 +77,18 @@ def check_groups(
     n_groups: int,
     sensitive: Mapping[str, pa.ChunkedArray],
     identity: pa.ChunkedArray | None = None,
+    table: Mapping[str, tuple[pa.ChunkedArray, NDArray[np.int64]]] | None = None,
 ) -> Report:
-    """Measure groups that are known already, none of them empty, by the values of their rows."""
+    """Measure groups that are known already, none of them empty, by the values of their rows.
+
+    `table` is for rows that are a part of a larger table: for a column its different values there, and the rows of
+    each. Groups are then compared with that; without it, with the rows that are given.
+    """
     grouping = Grouping(group_of_row, n_groups)
     return Report(
         columns=(),
         sensitive={
-            name: measure_sensitive(name, code_in_order(column, name), grouping) for name, column in sensitive.items()
+            name: _measured(name, column, grouping, (table or {}).get(name)) for name, column in sensitive.items()
         },
         identity=None
         if identity is None
@@ -91,6 +96,21 @@ def check_groups(
         grouping=grouping,
         _values=pa.table({}),
     )
+
+
+def _measured(
+    name: str,
+    column: pa.ChunkedArray,
+    grouping: Grouping,
+    whole: tuple[pa.ChunkedArray, NDArray[np.int64]] | None,
+) -> SensitiveReport:
+    if whole is None:
+        return measure_sensitive(name, code_in_order(column, name), grouping)
+    values, rows = whole
+    both = code_in_order(pa.chunked_array([*column.chunks, *values.chunks], values.type), name)
+    totals = np.zeros(both.n_codes, np.int64)
+    np.add.at(totals, both.codes[len(column) :], rows)
+    return measure_sensitive(name, Coded(both.codes[: len(column)], both.n_codes), grouping, totals)
 
 
 def _as_names(names: Sequence[str], role: str) -> list[str]:

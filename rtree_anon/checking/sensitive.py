@@ -208,10 +208,13 @@ class SensitiveReport:
         }
 
 
-def measure_sensitive(name: str, column: Coded, grouping: Grouping) -> SensitiveReport:
-    """Measure one sensitive column, coded in the order of its values."""
-    totals = np.zeros(column.n_codes, dtype=np.int64)
-    np.add.at(totals, column.codes, 1 if grouping.weights is None else grouping.weights)
+def measure_sensitive(
+    name: str, column: Coded, grouping: Grouping, totals: NDArray[np.int64] | None = None
+) -> SensitiveReport:
+    """Measure one sensitive column, coded in the order of its values; `totals` where they are not of these rows."""
+    if totals is None:
+        totals = np.zeros(column.n_codes, dtype=np.int64)
+        np.add.at(totals, column.codes, 1 if grouping.weights is None else grouping.weights)
     return SensitiveReport(name, column.n_codes, tally(grouping, column), grouping.sizes, totals)
 
 

@@ -37,6 +37,11 @@ def keep_option() -> _Decorator[Any]:
     return _names_option("--keep", help_text="Further columns to carry through unchanged; all others are dropped.")
 
 
+def model_option(help_text: str) -> _Decorator[Any]:
+    """`--model 'distinct_l=3 on disease'`: a privacy model as a text."""
+    return click.option("--model", metavar="TEXT", help=f"{help_text}: 'distinct_l=3 on disease & t=0.2 on income'.")
+
+
 def json_option() -> _Decorator[Any]:
     """`--json`: the result for machines."""
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -29,6 +29,7 @@ from rtree_anon.cli import options
     help="How leaves are grouped for a k above the index's own.",
 )
 @click.option("--no-compact", is_flag=True, help="Release the region of a group, not only the values that occur.")
+@options.model_option("What every group satisfies besides what the index asks for")
 @options.memory_option()
 @options.threads_option()
 @options.json_option()
@@ -41,6 +42,7 @@ def command(
     layout: str,
     method: str,
     no_compact: bool,
+    model: str | None,
     memory: str,
     threads: int | None,
     as_json: bool,
@@ -48,7 +50,7 @@ def command(
     """Write releases of INDEX into a new directory: k5.parquet, k10.parquet, … and a manifest.
 
     Every row of k10.parquet has the same generalized values as at least nine others. All of them together are safe at
-    the index's own k.
+    the index's own k and privacy model, also where --model asks for more.
 
     \b
     Example:
@@ -59,7 +61,7 @@ def command(
     options.require_new_directory(output)
     begin = time.perf_counter()
     with Index.open(index, memory=memory, threads=threads) as opened, options.step_progress() as show:
-        releases = {each: opened.release(each, method, not no_compact) for each in sorted(set(k))}
+        releases = {each: opened.release(each, method, not no_compact, model) for each in sorted(set(k))}
         from rtree_anon.release.writing import write_releases
 
         def on_step(step: str, at_k: int | None) -> None:
@@ -68,7 +70,7 @@ def command(
         manifest = write_releases(releases, output, file_format, style, layout, on_step=on_step)
         version, n_rows = opened.version, len(opened)
     listed = [
-        {"file": file, **{name: release[name] for name in ("k", "groups", "smallest_group", "quality")}}
+        {"file": file, **{name: release[name] for name in ("k", "model", "groups", "smallest_group", "quality")}}
         for file, release in sorted(manifest["releases"].items(), key=lambda item: item[1]["k"])
     ]
     seconds = round(time.perf_counter() - begin, 3)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @click.argument("index", type=click.Path(path_type=Path))
 @json_option()
 def command(index: Path, as_json: bool) -> None:
-    """Check a whole index: checksums, commit records, page map, journal; regions, boxes, counts and ids of its rows.
+    """Check a whole index: checksums, commit records, page map, journal; regions, boxes, counts and ids of its rows,
+    and that every leaf satisfies the privacy model.
 
     Reads everything and changes nothing. Exit code 0: sound; 3: damaged.
 
@@ -65,7 +66,8 @@ def _print(index: Path, report: VerifyReport, content: dict[str, Any] | None) ->
     if content is not None:
         click.echo(
             f"{content['n_rows']:,} rows in {content['n_leaves']:,} leaves of {content['smallest_leaf']:,} to"
-            f" {content['largest_leaf']:,} rows (k={content['k']}), on {content['n_bundles']:,} bundles."
+            f" {content['largest_leaf']:,} rows, on {content['n_bundles']:,} bundles; every leaf satisfies"
+            f" {content['model']}."
         )
     for note in report.notes:
         click.echo(f"note: {note}")

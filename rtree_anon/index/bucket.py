@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.index.cuts import Cuts, walked
+from rtree_anon.index.distributions import Counts
 from rtree_anon.index.rowlayout import RowLayout
+from rtree_anon.index.stored_model import StoredModel
+from rtree_anon.io.stored_values import CarriedCodes
 from rtree_anon.kernels import gauge as g
 from rtree_anon.kernels.bundles import (
     HEADER_WORDS,
@@ -28,7 +31,8 @@ from rtree_anon.kernels.bundles import (
     unions_of_stored,
     write_bundle,
 )
-from rtree_anon.kernels.rowwords import unpack_rows
+from rtree_anon.kernels.constraint import Constraint
+from rtree_anon.kernels.rowwords import unpack_column, unpack_rows
 from rtree_anon.space import Kind, Space, missing_code
 from rtree_anon.storage.page import empty_run, payloads
 from rtree_anon.tree.build import Boxes, LeafTree, cut_rows
@@ -68,6 +72,7 @@ class Cutter:
     quality: str
     page_bytes: int
     seed: int = 0
+    model: StoredModel | None = None  # that of leaves, where it asks for more than k rows
 
     @cached_property
     def grid(self) -> Grid | None:
@@ -87,7 +92,29 @@ class Cutter:
 
     def _tree(self, words: NDArray[np.uint64], number: int) -> LeafTree:
         grid, rows = self.kernel_rows(words)
-        return cut_rows(rows, grid, self.k, self.quality, threads=1, seed=(self.seed + number) % 2**63)
+        seed = (self.seed + number) % 2**63
+        return cut_rows(rows, grid, self.k, self.quality, threads=1, seed=seed, constraint=self._constraint(words))
+
+    def _constraint(self, words: NDArray[np.uint64]) -> Constraint | None:
+        """What both sides of every cut must satisfy. Rows that do not do so together have no cut: they are one leaf."""
+        if self.model is None:
+            return None
+        return self.model.constraint(len(words), self.carried(words))
+
+    def carried(self, words: NDArray[np.uint64]) -> CarriedCodes:
+        """The carried columns of packed rows."""
+
+        def codes(place: int) -> NDArray[np.int64]:
+            out = np.empty(len(words), np.int64)
+            unpack_column(words, self.layout.words, len(self.space) + place, np.int64(MISSING), out)
+            return out
+
+        return codes
+
+    def counts(self, words: NDArray[np.uint64]) -> Counts:
+        """What the model wants to know of packed rows; there must be a model."""
+        assert self.model is not None
+        return self.model.counts(len(words), self.carried(words))
 
     def kernel_rows(self, words: NDArray[np.uint64]) -> tuple[Grid, NDArray[np.int32]]:
         """Packed rows as the kernels want them (see `make_grid`), numbered in the last column."""

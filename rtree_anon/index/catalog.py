@@ -21,8 +21,11 @@ import numpy as np
 from rtree_anon.errors import AnonError, CorruptionError, StorageError
 from rtree_anon.index.directory import Directory
 from rtree_anon.index.history import KeptVersion, kept_versions
+from rtree_anon.index.stored_model import StoredModel
 from rtree_anon.index.uppertree import UpperTree
+from rtree_anon.io.stored_columns import StoredColumns
 from rtree_anon.models import Model, model_from_text
+from rtree_anon.models.fitting import besides_k, check_fits, with_k
 from rtree_anon.schema import Schema
 from rtree_anon.schema.toml import schema_from_toml, schema_to_toml
 from rtree_anon.storage.blob import blob_pages, read_blob, write_blob
@@ -45,7 +48,7 @@ class Catalog:
 
     schema: Schema
     k: int
-    model: Model
+    model: Model  # k and what else was asked for, as `with_k` puts them together
     quality: str
     seed: int
     n_rows: int = 0
@@ -54,6 +57,24 @@ class Catalog:
     parts: Mapping[str, Sequence[Reference]] = field(default_factory=dict)  # of their dictionaries, in order
     directory: Reference | None = None  # the top of the directory (directory.py)
     history: Sequence[KeptVersion] = ()  # earlier versions, oldest first
+
+    @property
+    def leaf_model(self) -> Model:
+        """What every leaf satisfies, and all releases of a version together."""
+        return self.model.with_k_at_most(self.k)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether k rows per group are all that is asked for."""
+        return self.schema.identity is None and besides_k(self.model) is None
+
+    def stored_model(self, stored: StoredColumns) -> StoredModel | None:
+        """The model of leaves for rows with these carried columns; None where k rows are all that is asked for."""
+        return None if self.is_plain else StoredModel.of(self.leaf_model, self.schema, stored)
+
+    def release_model(self, k: int, further: Model | None = None) -> Model:
+        """What a release at k satisfies."""
+        return with_k(k, self.schema.identity, besides_k(self.model), further)
 
     def with_rows(self, n_rows: int, next_id: int) -> Catalog:
         """The same index with other rows."""
@@ -101,7 +122,9 @@ def read_catalog(
     tree = UpperTree.from_bytes(read_blob(reader, metadata.get("tree")))
     if int(tree.n_rows.sum()) != n_rows:
         raise _damaged(path, "the tree has another number of rows")
-    return Catalog(k=k, quality=metadata["quality"], seed=seed, n_rows=n_rows, next_id=next_id, **about), tree
+    catalog = Catalog(k=k, quality=metadata["quality"], seed=seed, n_rows=n_rows, next_id=next_id, **about)
+    _check_model(catalog, path)
+    return catalog, tree
 
 
 def catalog_pages(reader: PageReader | PageStore) -> Ids:
@@ -152,6 +175,16 @@ def _about(blob: bytes, path: str) -> dict[str, Any]:
         }
     except (AnonError, ValueError, RecursionError) as error:
         raise _damaged(path, f"its description cannot be read ({error})") from error
+
+
+def _check_model(catalog: Catalog, path: str) -> None:
+    """The model begins with k, and is about columns that the index has."""
+    if catalog.model.parts[0] != with_k(catalog.k, catalog.schema.identity):
+        raise _damaged(path, f"its model {str(catalog.model)!r:.80} does not begin with k={catalog.k}")
+    try:
+        check_fits(catalog.model, catalog.schema.sensitive, catalog.schema.identity)
+    except AnonError as error:
+        raise _damaged(path, f"its model does not fit its schema ({error})") from error
 
 
 def _number(metadata: Mapping[str, Any], name: str, least: int, path: str) -> int:

@@ -6,22 +6,26 @@ only the others are compared (release/changes.py). Groups that hold the same row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.index.segments import IndexSegments, segment_rows_for
+from rtree_anon.index.segments import IndexSegments, ends_for
 from rtree_anon.index.view import View
 from rtree_anon.release.changes import PAIR, Changes, GroupRows, Hashes, compared, joined_groups, shown_values
+from rtree_anon.release.release import Release
+from rtree_anon.release.segments import Segment
 
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
 def changes_between(before: View, now: View, *, k: int, method: str, compact: bool, allow_small: bool) -> Changes:
     """Compare two versions of one index."""
+    # The model is that of the index, which is the same for all of its versions.
+    model = None if now.catalog.is_plain else now.catalog.release_model(k)
     parts = [
-        IndexSegments(view, segment_rows_for(k), with_regions=not compact, with_depths=method == "hierarchical")
+        IndexSegments(view, ends_for(view, k, model), with_regions=not compact, with_depths=method == "hierarchical")
         for view in (before, now)
     ]
     same = before.space_key == now.space_key
@@ -32,9 +36,7 @@ def changes_between(before: View, now: View, *, k: int, method: str, compact: bo
         _groups(
             part,
             [(a, b) for (a, b), own in zip(_spans(part), names, strict=True) if own not in unchanged],
-            k,
-            method,
-            compact,
+            lambda segment: segment.release(k, method, compact, model),
         )
         for part, names in zip(parts, pages, strict=True)
     )
@@ -52,21 +54,21 @@ def _segment_pages(segments: IndexSegments) -> list[bytes]:
     return [page[begin:end].tobytes() for begin, end in _spans(segments)]
 
 
-def _groups(segments: IndexSegments, spans: list[tuple[int, int]], k: int, method: str, compact: bool) -> GroupRows:
-    made = list(_made(segments, spans, k, method, compact))
+def _groups(segments: IndexSegments, spans: list[tuple[int, int]], released: Callable[[Segment], Release]) -> GroupRows:
+    made = list(_made(segments, spans, released))
     if made:
         return joined_groups(made)
     begin, end = _spans(segments)[0]
-    empty = segments.segment(begin, end).release(k, method, compact).to_arrow().slice(0, 0)
+    empty = released(segments.segment(begin, end)).to_arrow().slice(0, 0)
     return GroupRows(empty, np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, PAIR))
 
 
 def _made(
-    segments: IndexSegments, spans: list[tuple[int, int]], k: int, method: str, compact: bool
+    segments: IndexSegments, spans: list[tuple[int, int]], released: Callable[[Segment], Release]
 ) -> Iterator[GroupRows]:
     reader = segments.view.reader
     for begin, end in spans:
-        release = segments.segment(begin, end).release(k, method, compact)
+        release = released(segments.segment(begin, end))
         rows = reader.rows(begin, end, np.int64)
         names = _hashed(np.column_stack((rows.codes, rows.carried, rows.ids)), _MIX[0])[release.row_numbers]
         others = _hashed(np.column_stack((rows.ids, rows.codes, rows.carried)), _MIX[1])[release.row_numbers]
@@ -75,7 +77,7 @@ def _made(
         groups = np.empty(len(sizes), PAIR)
         groups["a"], groups["b"] = np.add.reduceat(names, starts), np.add.reduceat(others, starts)
         table = release.to_arrow()
-        if not compact:
+        if not release.compact:
             groups["b"] += shown_values(table, starts, segments.view.catalog.schema.payload_names)
         yield GroupRows(table, sizes, names, groups)
 

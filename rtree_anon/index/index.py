@@ -27,12 +27,13 @@ from rtree_anon.index.creating import create_index_store
 from rtree_anon.index.describing import index_stats
 from rtree_anon.index.loading import Resources, load_source
 from rtree_anon.index.progress import OnProgress, shown
-from rtree_anon.index.segments import IndexSegments, segment_rows_for
+from rtree_anon.index.segments import IndexSegments, ends_for
 from rtree_anon.index.streaming import NeedsLoadError, Streaming
 from rtree_anon.index.verifying import IndexReport, verify_index
 from rtree_anon.index.view import View
 from rtree_anon.io.line_stream import read_ids
-from rtree_anon.models import KAnonymity, Model
+from rtree_anon.models import Model
+from rtree_anon.models.fitting import check_fits, checked_model, with_k
 from rtree_anon.release.changes import Changes
 from rtree_anon.release.from_tree import too_few_rows
 from rtree_anon.release.streamed import StreamedRelease
@@ -55,7 +56,7 @@ class Index:
         self._path, self._store, self._resources = path, store, resources
         self._view: View | None = view
         self._views: weakref.WeakSet[View] = weakref.WeakSet([view])
-        self._given: weakref.WeakValueDictionary[tuple[int, int, bool, bool], IndexSegments]
+        self._given: weakref.WeakValueDictionary[tuple[int, tuple[int, ...], bool, bool], IndexSegments]
         self._given = weakref.WeakValueDictionary()
         self._stream = None if store is None else Streaming(store, view, resources, self._refreshed)
 
@@ -65,7 +66,7 @@ class Index:
         path: str | PathLike[str],
         schema: Schema,
         k: int = 5,
-        model: Model | None = None,
+        model: Model | str | None = None,
         quality: str = "balanced",
         memory: str | int = "256MB",
         threads: int | None = None,
@@ -73,17 +74,24 @@ class Index:
     ) -> Index:
         """Make a new, empty index and open it for writing. It is there completely, or not at all.
 
-        k: rows of the smallest group; releases can have any k from this one on.
+        k: rows of the smallest group; releases can have any k from this one on. People, where the schema has an
+            identity: a column that says whose row it is.
+        model: what groups have to satisfy besides k, about the sensitive columns: `ra.DistinctLDiversity(3,
+            on="disease") & ra.TCloseness(0.3, on="disease")`, or a text (see `ra.model_from_text`). Every leaf
+            satisfies it at all times, with its own numbers of rows and people lowered to k, and so do all releases of
+            one version together; every single release satisfies all of it.
         quality: "fast", "balanced" or "best": how much effort goes into narrow groups.
         memory: what loads may use ("256MB", "1GB", or bytes); threads: all cores by default. Both hold for this handle.
         """
         if not isinstance(schema, Schema):
             raise UsageError(f"schema must be a Schema, not {schema!r:.80}; Schema.from_toml reads one from a file.")
         check_choice("quality", quality, QUALITIES)
-        check_model(model, schema)
+        further = checked_model(model)
+        check_fits(further, schema.sensitive, schema.identity)
         resources = _resources(path, memory, threads)
         least = checked_k(k, "k")
-        catalog = Catalog(schema, least, KAnonymity(least), quality, checked_seed(seed))
+        whole = with_k(least, schema.identity, further)
+        catalog = Catalog(schema, least, whole, quality, checked_seed(seed))
         store = create_index_store(fspath(path), catalog)
         return cls._opened(fspath(path), store, resources)
 
@@ -126,7 +134,7 @@ class Index:
 
     @property
     def model(self) -> Model:
-        """What every leaf satisfies."""
+        """What every release satisfies, with a k of its own; leaves do, with all k in it lowered to the index's."""
         return self._current.catalog.model
 
     def __len__(self) -> int:
@@ -190,26 +198,39 @@ class Index:
         """Make a version with everything that was inserted, deleted or updated so far; its number."""
         return self._changes.checkpoint()
 
-    def release(self, k: int = 10, method: str = "optimal", compact: bool = True) -> StreamedRelease:
-        """The table of this version at k: every row looks like at least k - 1 others.
+    def release(
+        self, k: int = 10, method: str = "optimal", compact: bool = True, model: Model | str | None = None
+    ) -> StreamedRelease:
+        """The table of this version at k: every row looks like at least k - 1 others (of k - 1 other people, where the
+        schema has an identity), and every group satisfies the model of the index.
 
         Nothing is computed yet: the release reads the index whenever it is used. `method` is "optimal", "greedy" (the
         paper's leaf scan) or "hierarchical"; `compact=False` shows the region of a group and not only what occurs.
+        `model` asks for more than the index does. All releases of a version are safe together at what every leaf
+        satisfies (`safe_together_at`), however strict each of them is.
         """
         check_choice("method", method, METHODS)
+        further = checked_model(model)
+        check_fits(further, self.schema.sensitive, self.schema.identity)
         if self._stream is not None:
             self.checkpoint()
-        view = self._current
+        view, catalog = self._current, self._current.catalog
         wanted = checked_k(k, "k")
         if len(self) < wanted:
             raise too_few_rows(self._path, len(self), wanted)
+        is_plain = catalog.is_plain and further is None
+        whole = None if is_plain else catalog.release_model(wanted, further)
         return StreamedRelease(
-            self._segments(segment_rows_for(wanted), with_regions=not compact, with_depths=method == "hierarchical"),
-            view.catalog.schema,
+            self._segments(
+                ends_for(view, wanted, whole), with_regions=not compact, with_depths=method == "hierarchical"
+            ),
+            catalog.schema,
             k=wanted,
-            base_k=view.catalog.k,
+            base_k=catalog.k,
             method=method,
             compact=compact,
+            model=whole,
+            base_model=catalog.leaf_model,
             source=self._path,
             version=view.version,
             threads=self._resources.threads,
@@ -289,12 +310,12 @@ class Index:
             raise UsageError(f'{self._path} is open for reading; Index.open(path, mode="w") opens it for writing.')
         return self._store
 
-    def _segments(self, aim: int, *, with_regions: bool, with_depths: bool) -> IndexSegments:
+    def _segments(self, ends: list[int], *, with_regions: bool, with_depths: bool) -> IndexSegments:
         """Segments of this version; releases that need the same ones get the same object, and so share a pass."""
-        key = (self.version, aim, with_regions, with_depths)
+        key = (self.version, tuple(ends), with_regions, with_depths)
         segments = self._given.get(key)
         if segments is None:
-            segments = IndexSegments(self._current, aim, with_regions=with_regions, with_depths=with_depths)
+            segments = IndexSegments(self._current, ends, with_regions=with_regions, with_depths=with_depths)
             self._given[key] = segments
         return segments
 
@@ -309,20 +330,6 @@ class Index:
         self._view = View(self._writer.snapshot(), self._path, self._resources.memory_bytes)
         self._views.add(self._view)
         return self._view
-
-
-def check_model(model: Model | None, schema: Schema) -> None:
-    """Only what leaves are made to satisfy may be promised."""
-    if model is not None:
-        raise UsageError(
-            "An index keeps k-anonymity only so far. Leave `model` out and give k, or use ra.anonymize, which takes "
-            "privacy models."
-        )
-    if schema.identity is not None:
-        raise UsageError(
-            f"The identity column {schema.identity!r} asks for k people per group, which an index does not keep yet. "
-            "Use ra.anonymize, which does. Leave the column out only if every person has one row."
-        )
 
 
 def _resources(path: str | PathLike[str], memory: str | int, threads: int | None) -> Resources:

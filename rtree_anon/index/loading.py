@@ -21,6 +21,7 @@ from rtree_anon.index.bulkload import BulkLoad, LoadReport
 from rtree_anon.index.carried import read_columns, write_dictionaries
 from rtree_anon.index.catalog import BLOB_KIND, Reference
 from rtree_anon.index.directory import Directory, Ranges
+from rtree_anon.index.distributions import Counts
 from rtree_anon.index.existing import ExistingRows
 from rtree_anon.index.gathering import ranges_of_rows
 from rtree_anon.index.keys import require_unique_keys
@@ -53,9 +54,18 @@ class Resources:
 
 
 def load_source(
-    store: PageStore, view: View, source: Any, resources: Resources, on_progress: OnProgress
+    store: PageStore,
+    view: View,
+    source: Any,
+    resources: Resources,
+    on_progress: OnProgress,
+    *,
+    accept_invalid: bool = False,
 ) -> tuple[int, LoadReport]:
-    """Load a source into the index of which `view` is the newest version; the number of new rows, and a report."""
+    """Load a source into the index of which `view` is the newest version; the number of new rows, and a report.
+
+    A table that cannot satisfy the model of the index is refused, or becomes a single leaf, which is never released.
+    """
     on_progress("preparing", 0, None)
     catalog = view.catalog
     dictionary_bytes = int(resources.memory_bytes * _DICTIONARY_SHARE)
@@ -72,14 +82,18 @@ def load_source(
     with prepared:
         if prepared.stored.dictionaries:
             resources = replace(resources, memory_bytes=resources.memory_bytes - dictionary_bytes)
-        return _Load(store, view, prepared, resources).run(on_progress)
+        return _Load(store, view, prepared, resources, accept_invalid).run(on_progress)
 
 
 class _Load:
     """Old and new rows as one bulk load."""
 
-    def __init__(self, store: PageStore, view: View, prepared: PreparedLoad, resources: Resources) -> None:
+    def __init__(
+        self, store: PageStore, view: View, prepared: PreparedLoad, resources: Resources, accept_invalid: bool
+    ) -> None:
         self._store, self._view, self._prepared, self._resources = store, view, prepared, resources
+        self._accept_invalid = accept_invalid
+        self._model = view.catalog.stored_model(prepared.stored)
         self._existing = ExistingRows(view, prepared.coder) if view.catalog.n_rows else None
         self._n_columns = len(prepared.ranges(with_ids=True))
 
@@ -151,6 +165,7 @@ class _Load:
             catalog.quality,
             self._store.page_bytes,
             catalog.seed,
+            self._model,
         )
         return BulkLoad(
             self._store,
@@ -159,7 +174,12 @@ class _Load:
             threads=self._resources.threads,
             directory=self._resources.directory,
             on_progress=on_progress,
+            on_invalid=self._require_possible,
         )
+
+    def _require_possible(self, counts: Counts) -> None:
+        if self._model is not None and not self._accept_invalid:
+            self._model.require_possible(counts, self._prepared.name)
 
     def _sample(self, n_rows: int) -> NDArray[Any]:
         """Rows of both in proportion."""

@@ -248,3 +248,26 @@ class Scatter:
         if end > first:
             self._spill.read(out[: end - first], chunk.offset + first * self.layout.n_words * 8)
         return end - first
+
+
+@dataclass(frozen=True, eq=False)
+class ScatteredRows:
+    """Rows of a bucket to be: buckets of scatters, and words that came from elsewhere."""
+
+    parts: tuple[tuple[Scatter, int], ...]
+    extra: tuple[Words, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        return sum(int(scatter.counts[bucket]) for scatter, bucket in self.parts) + sum(map(len, self.extra))
+
+    def words(self) -> Words:
+        """All of them at once."""
+        parts = [scatter.rows_of(bucket) for scatter, bucket in self.parts] + list(self.extra)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def pieces(self) -> Iterator[Words]:
+        """All of them, one piece after the other."""
+        for scatter, bucket in self.parts:
+            yield from scatter.pieces_of(bucket)
+        yield from self.extra

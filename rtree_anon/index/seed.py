@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rtree_anon.index.cuts import Cuts, walked
+from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.space import Space
 from rtree_anon.tree.build import Boxes, build_tree
 from rtree_anon.tree.grid import needs_ranks
@@ -35,12 +36,20 @@ class Seed:
         return Boxes(self.boxes.lo[before], self.boxes.hi[before], self.boxes.mask[before])
 
 
-def seed_from(sample: NDArray[Any], space: Space, n_buckets: int, quality: str, threads: int | None, seed: int) -> Seed:
-    """Cuts for about `n_buckets` buckets from coded rows sample[row, axis]."""
+def seed_from(
+    sample: NDArray[Any],
+    space: Space,
+    n_buckets: int,
+    quality: str,
+    threads: int | None,
+    seed: int,
+    constraint: Constraint | None = None,
+) -> Seed:
+    """Cuts for about `n_buckets` buckets from coded rows sample[row, axis]; both sides of each satisfy `constraint`."""
     if n_buckets <= 1 or len(sample) < 2:
         return Seed(Cuts.none(), None)
     least = max(int(len(sample) / (n_buckets * _LEAF_FILL)), 1)
-    tree = build_tree(sample, space, least, quality=quality, threads=threads, seed=seed)
+    tree = build_tree(sample, space, least, quality=quality, threads=threads, seed=seed, constraint=constraint)
     order, cuts = walked(tree, None)
     if any(needs_ranks(axis) for axis in space.axes):
         return Seed(cuts, None)

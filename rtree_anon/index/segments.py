@@ -2,13 +2,14 @@
 
 Seams are where the tree has its cuts, and depend on the tree alone: every k up to 1024 gets the same ones, so a release
 is the same whether it is made alone or in one pass with others. Larger k have larger segments. A part that is too small
-to stand alone goes with its neighbour.
+to stand alone goes with its neighbour; so does one that breaks the privacy model of a release (judging.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from rtree_anon.index.reading import LeafRows
 from rtree_anon.index.regions import divided, joined_regions, whole_domain, with_own_ends
 from rtree_anon.index.view import View
 from rtree_anon.io.stored_rows import stored_table
+from rtree_anon.models import Model
 from rtree_anon.release.bounds import Regions
+from rtree_anon.release.guarantee import Guarantee
 from rtree_anon.release.segments import Segment
 
 _SEGMENT_ROWS = 65_536
@@ -32,6 +35,17 @@ def segment_rows_for(k: int) -> int:
     while rows < _ROWS_PER_K * k:
         rows *= 2
     return rows
+
+
+def ends_for(view: View, k: int, model: Model | None) -> list[int]:
+    """Where the segments of a release end."""
+    least = max([k, *(int(demand.bound) for demand in _row_demands(model))])
+    ends = segment_ends(view.tree.cuts, view.tree.n_rows, segment_rows_for(least))
+    return ends if model is None else view.judging.ends_under(model, ends, view.path)
+
+
+def _row_demands(model: Model | None) -> list[Any]:
+    return [] if model is None else [demand for demand in model.demands() if demand.quantity in ("rows", "people")]
 
 
 def segment_ends(cuts: Cuts, n_rows: NDArray[np.int64], aim: int) -> list[int]:
@@ -67,10 +81,12 @@ def _large_enough(ends: Sequence[int], sums: NDArray[np.int64], least: int) -> l
 class IndexSegments:
     """The segments of one version; every call begins a pass over them (`release.segments.SegmentGiver`)."""
 
-    def __init__(self, view: View, aim: int, *, with_regions: bool = False, with_depths: bool = False) -> None:
+    def __init__(
+        self, view: View, ends: Sequence[int], *, with_regions: bool = False, with_depths: bool = False
+    ) -> None:
         """`with_regions` for uncompacted releases, `with_depths` for the hierarchical algorithm."""
         self.view, self._with_regions, self._with_depths = view, with_regions, with_depths
-        self.ends = segment_ends(view.tree.cuts, view.tree.n_rows, aim)
+        self.ends = list(ends)
 
     def __call__(self) -> Iterator[Segment]:
         for begin, end in zip([0, *self.ends], self.ends, strict=False):
@@ -92,7 +108,13 @@ class IndexSegments:
         )
         regions = self._regions(begin, rows) if self._with_regions else None
         depths = view.reader.cuts(begin, rows.bundles).depth if self._with_depths else None
-        return Segment(table, rows.starts, view.catalog.k, regions, depths)
+        return Segment(table, rows.starts, view.catalog.k, regions, depths, partial(self._guarantee, rows.carried))
+
+    def _guarantee(self, carried: NDArray[np.int64], model: Model) -> Guarantee:
+        """What a model asks of these rows."""
+        stored = self.view.judging.stored(model)
+        constraint = stored.constraint(len(carried), lambda place: carried[:, place])
+        return Guarantee(model, self.view.catalog.leaf_model, constraint, stored.table_values())
 
     @cached_property
     def _bundle_regions(self) -> Regions:

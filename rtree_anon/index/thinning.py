@@ -33,7 +33,7 @@ def thinned(cuts: Cuts, counts: NDArray[np.int64], enough: Callable[[int, int], 
     if not len(cuts):
         return Thinned(cuts, [[0]], [])
     first, second, root = cuts.links
-    begin, end = _spans(first, second, root)
+    begin, end = spans_of(first, second, root)
     kept: list[int] = []
     members: dict[int, list[int]] = {}
     dissolved: list[int] = []
@@ -58,7 +58,7 @@ def thinned(cuts: Cuts, counts: NDArray[np.int64], enough: Callable[[int, int], 
     return Thinned(cuts[np.array(sorted(kept), np.int64)], [members[b] for b in sorted(members)], sorted(dissolved))
 
 
-def _spans(
+def spans_of(
     first: NDArray[np.int64], second: NDArray[np.int64], root: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For every cut the buckets below it, begin:end."""

@@ -5,6 +5,7 @@ Beyond what storage checks (every byte is what was written, every page is reacha
     cuts        every leaf lies on its side of every cut above it: regions are disjoint and cover the space
     boxes       those in the upper tree are tight around their rows
     counts      rows, leaves and bundles add up; every leaf has k rows (a single leaf may have fewer)
+    model       every leaf satisfies the privacy model (unless it is the only one), as the checker measures it
     order       a row that is routed from the root arrives in the bundle that holds it
     ids         no two rows have the same, and all are below the next one
     directory   it has every row, in the bundle that holds it, and no other
@@ -27,12 +28,15 @@ from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.catalog import catalog_pages, dictionary_pages, directory_pages, read_directory
 from rtree_anon.index.cuts import Cuts, checked
 from rtree_anon.index.ids import IdSet
+from rtree_anon.index.judging import carried_of
 from rtree_anon.index.view import View, tree_pages
 from rtree_anon.kernels.routing import RouteTable, route_batch
+from rtree_anon.release.verifying import first_unmet
 from rtree_anon.space import Kind, Space, missing_code
 from rtree_anon.storage import VerifyReport, verify_store
 
 _MISSING = np.int64(missing_code(np.int64))
+_MEASURED_ROWS = 1 << 16  # at a time
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class IndexReport:
     smallest_leaf: int
     largest_leaf: int
     k: int
+    model: str  # that every leaf satisfies
     storage: VerifyReport
 
     @property
@@ -77,7 +82,16 @@ def verify_index(view: View, storage: VerifyReport | None = None) -> IndexReport
     if smallest < catalog.k and n_leaves > 1:
         raise _wrong(view, f"a leaf has {smallest} rows where k is {catalog.k}")
     return IndexReport(
-        view.path, view.version, catalog.n_rows, n_leaves, len(tree), smallest, largest, catalog.k, storage
+        view.path,
+        view.version,
+        catalog.n_rows,
+        n_leaves,
+        len(tree),
+        smallest,
+        largest,
+        catalog.k,
+        str(catalog.leaf_model),
+        storage,
     )
 
 
@@ -102,6 +116,7 @@ def _check_rows(view: View) -> tuple[int, int]:
     directory = read_directory(view.pages, view.catalog)
     if sum(int((ranges.end - ranges.first).sum()) for ranges in directory.ranges()) != view.catalog.n_rows:
         raise _wrong(view, "the directory has another number of rows")
+    measured = None if view.catalog.is_plain or int(tree.n_leaves.sum()) == 1 else _LeafMeasures(view)
     while not ids.complete:
         for number, bundle in enumerate(view.reader.bundles(0, len(tree))):
             if ids.is_first_pass:
@@ -112,15 +127,50 @@ def _check_rows(view: View) -> tuple[int, int]:
                 _check_route(view, number, codes, table, counts)
                 if bool((directory.find(bundle.ids) != tree.name[number]).any()):
                     raise _wrong(view, f"the directory does not find the rows of bundle {number}")
+                if measured is not None:
+                    measured.add(bundle)
                 sizes = np.diff(bundle.starts)
                 smallest, largest = min(smallest, int(sizes.min())), max(largest, int(sizes.max()))
             ids.add(bundle.ids)
+        if measured is not None:
+            measured.finish()
+            measured = None
         ids.end_pass()
         if ids.twice is not None:
             raise _wrong(view, f"two rows have the id {ids.twice}")
         if ids.outside is not None:
             raise _wrong(view, f"a row has the id {ids.outside}, which was never given")
     return smallest, largest
+
+
+class _LeafMeasures:
+    """Has the checker measure leaves, those of many bundles at a time."""
+
+    def __init__(self, view: View) -> None:
+        self._view, self._model = view, view.judging.leaves
+        self._table = self._model.table_values()
+        self._bundles: list[Bundle] = []
+        self._n_rows = 0
+
+    def add(self, bundle: Bundle) -> None:
+        self._bundles.append(bundle)
+        self._n_rows += bundle.n_rows
+        if self._n_rows >= _MEASURED_ROWS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Measure what has come so far."""
+        if not self._bundles:
+            return
+        sizes = np.concatenate([np.diff(bundle.starts) for bundle in self._bundles])
+        carried = carried_of(self._bundles, len(self._view.space))
+        columns = {name: column.decoded_column(carried) for name, column in self._model.columns.items()}
+        people = None if self._model.people is None else columns.pop(self._model.people)
+        group_of_row = np.repeat(np.arange(len(sizes)), sizes)
+        unmet = first_unmet(self._model.model, group_of_row, len(sizes), columns, people, self._table)
+        if unmet is not None:
+            raise _wrong(self._view, f"a leaf breaks the privacy model {self._model.model}: {unmet}")
+        self._bundles, self._n_rows = [], 0
 
 
 def _check_bundle(view: View, number: int, bundle: Bundle, leaves: _Boxes, upper: _Boxes) -> None:

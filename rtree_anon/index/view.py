@@ -19,6 +19,7 @@ from rtree_anon.index.carried import read_columns
 from rtree_anon.index.catalog import read_catalog
 from rtree_anon.index.cuts import checked
 from rtree_anon.index.history import KeptVersion
+from rtree_anon.index.judging import Judging
 from rtree_anon.index.reading import MISSING, BundleReader
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.io.coding import RowCoder
@@ -100,6 +101,11 @@ class View:
     @cached_property
     def reader(self) -> BundleReader:
         return BundleReader(self.pages, self.tree, self.space, len(self.carried.ranges))
+
+    @cached_property
+    def judging(self) -> Judging:
+        """What the rows are to a privacy model."""
+        return Judging(self.catalog, self.carried, self.reader, self._dictionary_bytes)
 
     def close(self) -> None:
         """Let the writer reuse what only this version needed."""

@@ -1,6 +1,8 @@
-"""One carried column as columns of whole numbers: as it is, in two halves, or by a dictionary (see stored_columns.py).
+"""One carried column as columns of whole numbers: as it is, in two halves, by a dictionary, or by hashes (see
+stored_columns.py).
 
-Invariant: `decode` of `encode` is the column, bit by bit, and a code that no value can have is a CorruptionError.
+Invariant: `decode` of `encode` is the column, bit by bit (of hashes: the hashes), and a code that no value can have is
+a CorruptionError.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from rtree_anon.errors import CorruptionError
 from rtree_anon.io.cells import CellError
 from rtree_anon.io.conforming import conform
-from rtree_anon.io.dictionaries import MAX_VALUES, MISSING_NUMBER, GrowingDictionary
+from rtree_anon.io.dictionaries import MAX_VALUES, MISSING_NUMBER, GrowingDictionary, bytes_of
 from rtree_anon.io.stored_types import value_type
 from rtree_anon.io.types import decoded
 from rtree_anon.io.values import null_mask, raw_values
@@ -24,6 +26,7 @@ from rtree_anon.storage.budget import MemoryBudget
 
 KEY_MISSING = "the key is missing; every row needs one"
 _LOW_HALF = 0xFFFFFFFF
+_PERSON_KEY = np.uint64(0x5851F42D4C957F2D)  # the same always: the next load must find the same people
 
 Codes = NDArray[Any]
 Range = tuple[int, int]
@@ -155,6 +158,37 @@ class DictionaryColumn:
         return self.dictionary.take(_within(codes[:, 0], mask, 0, len(self.dictionary) - 1, self.name), mask)
 
 
+@dataclass(frozen=True, eq=False)
+class PersonColumn:
+    """People who are named by texts or the like: a hash of 64 bits in two halves, whose value is that number.
+
+    Nobody ever asks an index for the name, only whether two rows are one person's; a dictionary of a hundred million
+    people would not fit into memory. Two people with one hash count as one, which is on the safe side for every model.
+    """
+
+    name: str
+    data_type: pa.DataType
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        return (-(2**31), 2**31 - 1), (0, _LOW_HALF)
+
+    def ranges_of(self, n_rows: int, ends: tuple[int | None, int | None] | None) -> tuple[Range, ...]:
+        return self.ranges
+
+    def encode(self, column: pa.Array, dtype: Any) -> list[Codes]:
+        from rtree_anon.kernels.interning import hash_values
+
+        hashes = np.zeros(len(column), np.uint64)
+        if not pa.types.is_null(column.type):
+            hash_values(*bytes_of(column), _PERSON_KEY, hashes)  # type: ignore[no-untyped-call]
+        bits, mask = hashes.view(np.int64), null_mask(column)
+        return [_with_missing(bits >> 32, mask, dtype), _with_missing(bits & _LOW_HALF, mask, dtype)]
+
+    def decode(self, codes: Codes) -> pa.Array:
+        return HalvesColumn(self.name, pa.int64()).decode(codes)
+
+
 def coded_numbers(numbers: NDArray[np.int32], dtype: Any) -> Codes:
     """Numbers of a dictionary as codes."""
     return _with_missing(numbers, numbers == MISSING_NUMBER, dtype)
@@ -168,18 +202,24 @@ def stored_form(column: pa.Array, stored: StoredColumn) -> pa.Array:
             return column
         if pa.types.is_binary(data_type) and pa.types.is_string(own):
             return decoded(column).cast(data_type)
+    if isinstance(stored, PersonColumn) and own == data_type:
+        return decoded(column)  # in whatever layout: only the bytes of the values are looked at
     return conform(column, data_type)
 
 
 def coding_of(column: StoredColumn) -> str:
     if isinstance(column, DictionaryColumn):
         return "key" if column.is_key else "dictionary"
+    if isinstance(column, PersonColumn):
+        return "person"
     return "whole" if isinstance(column, WholeColumn) else "halves"
 
 
-def coding_for(data_type: pa.DataType, *, is_key: bool) -> str:
+def coding_for(data_type: pa.DataType, *, is_key: bool, is_person: bool = False) -> str:
     if is_key:
         return "key"
+    if is_person and not pa.types.is_null(data_type) and coding_for(data_type, is_key=False) == "dictionary":
+        return "person"
     if pa.types.is_null(data_type) or pa.types.is_decimal(data_type):
         return "dictionary"
     if pa.types.is_fixed_size_binary(data_type) or pa.types.is_binary(data_type) or pa.types.is_string(data_type):
@@ -192,6 +232,8 @@ def make_column(name: Any, data_type: pa.DataType, coding: str, budget: MemoryBu
         raise ValueError("a column's name must be text")
     if coding in ("dictionary", "key"):
         return DictionaryColumn(name, GrowingDictionary(name, data_type, budget), coding == "key")
+    if coding == coding_for(data_type, is_key=False, is_person=True) == "person":
+        return PersonColumn(name, data_type)
     if coding != coding_for(data_type, is_key=False):
         raise ValueError("the coding does not fit the type")
     return WholeColumn(name, data_type) if coding == "whole" else HalvesColumn(name, data_type)

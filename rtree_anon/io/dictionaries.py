@@ -66,7 +66,7 @@ class GrowingDictionary:
             self.data_type = column.type
             if not _byte_width(column.type):
                 self.data_type = pa.string() if is_text(column.type) else pa.binary()
-        offsets, data = _as_bytes(column)
+        offsets, data = bytes_of(column)
         mask = null_mask(column)
         return self._interned(offsets, data, _NONE_MISSING if mask is None else mask, len(column))
 
@@ -108,7 +108,7 @@ class GrowingDictionary:
         if len(batches) != 1 or types != [self._slice(0).type] or batches[0].column(0).null_count:
             raise self._damaged("does not hold one column of its type")
         values = batches[0].column(0)
-        offsets, data = _as_bytes(values)
+        offsets, data = bytes_of(values)
         numbers = self._interned(offsets, data, _NONE_MISSING, len(values))
         if not np.array_equal(numbers, np.arange(before, before + len(values))):
             raise self._damaged("has a value twice")
@@ -207,7 +207,7 @@ class GrowingDictionary:
         return CorruptionError(f"The dictionary of column {self.name!r} {problem}; the index is damaged.")
 
 
-def _as_bytes(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+def bytes_of(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Where each value begins (one entry more than values), and the bytes."""
     data_type = column.type
     if pa.types.is_boolean(data_type):

@@ -3,6 +3,7 @@
     truth values, whole numbers and floats of up to 32 bits, days, times of day    one column: the number, or the bits
     everything of 64 bits: whole numbers, floats, points in time, durations        two: the high and the low 32 bits
     text, binary, decimals; keys that are no whole numbers; columns without values one: a number in a dictionary
+    people who are text, binary or decimals                                        two: halves of a hash
 
 Whole-number keys are not among them: such a key is the row's id. A missing value is missing in all its columns.
 Floats are stored bit by bit, so NaN payloads and -0.0 come back as they were.
@@ -65,7 +66,8 @@ class StoredColumns:
             if name == schema.key and pa.types.is_integer(data_type):
                 key = name, data_type
                 continue
-            columns.append(make_column(name, data_type, coding_for(data_type, is_key=name == schema.key), budget))
+            coding = coding_for(data_type, is_key=name == schema.key, is_person=name == schema.identity)
+            columns.append(make_column(name, data_type, coding, budget))
         return cls(columns, key)
 
     @classmethod

@@ -47,6 +47,13 @@ def _mixed(state):
 
 
 @kernel
+def hash_values(offsets, data, key, hashes):
+    """The hashes of the values data[offsets[i]:offsets[i+1]]."""
+    for row in range(hashes.shape[0]):
+        hashes[row] = hash_bytes(data, np.int64(offsets[row]), np.int64(offsets[row + 1]), key)
+
+
+@kernel
 def intern_values(offsets, data, is_missing, first, key, n_known, slots, hashes, ends, arena, missing, numbers):
     """Number the values data[offsets[i]:offsets[i+1]] from row `first` on; `is_missing` is empty where none is.
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
-from rtree_anon.kernels.constraint import ROUNDING, Constraint, satisfied_runs, tally_for
+from rtree_anon.kernels.constraint import ROUNDING, Constraint, satisfied_runs, tally_for, tally_holds
 from rtree_anon.models.base import Model
 from rtree_anon.models.demands import ABOUT_PEOPLE, Demand
 
@@ -37,6 +37,13 @@ class CodedColumn:
         return cls(codes.astype(np.int32, copy=False), np.bincount(codes, minlength=n_values))
 
 
+@dataclass(frozen=True, eq=False)
+class CountedColumn(CodedColumn):
+    """A column of a group of which only counts are known: counts[i] rows have the value codes[i], each named once."""
+
+    counts: NDArray[np.int64]
+
+
 def compile_model(
     model: Model, columns: Mapping[str, CodedColumn], people: CodedColumn | None = None, n_rows: int | None = None
 ) -> Constraint:
@@ -44,13 +51,25 @@ def compile_model(
 
     `n_rows` is needed only where there is neither a column nor people.
     """
-    least_rows, clauses = 1, _Clauses(columns, people)
-    for demand in model.demands():
-        if demand.quantity == "rows":
-            least_rows = max(least_rows, _whole(demand))
-        else:
-            clauses.add(demand)
-    return clauses.constraint(least_rows, n_rows)
+    return _collected(model, columns, people).constraint(n_rows)
+
+
+def counts_satisfy(
+    model: Model, n_rows: int, columns: Mapping[str, CountedColumn], people: CountedColumn | None = None
+) -> bool:
+    """Whether a group of so many rows with these counts satisfies the model."""
+    clauses = _collected(model, columns, people)
+    constraint = clauses.constraint(0, with_codes=False)
+    tally = tally_for(constraint)
+    tally.n_rows[0] = n_rows
+    for number, clause in enumerate(clauses.clauses.values()):
+        column = clause.column
+        assert isinstance(column, CountedColumn)
+        place = int(constraint.place[number])
+        tally.count[place + column.codes] = column.counts
+        tally.present[place : place + len(column.codes)] = column.codes
+        tally.n_present[number], tally.largest[number] = len(column.codes), column.counts.max(initial=0)
+    return bool(tally_holds(constraint, tally))  # type: ignore[no-untyped-call]
 
 
 def groups_satisfy(
@@ -60,6 +79,16 @@ def groups_satisfy(
     satisfied = np.empty(len(starts) - 1, np.bool_)
     satisfied_runs(row_numbers, starts, constraint, tally_for(constraint), satisfied)  # type: ignore[no-untyped-call]
     return satisfied
+
+
+def _collected(model: Model, columns: Mapping[str, CodedColumn], people: CodedColumn | None) -> _Clauses:
+    clauses = _Clauses(columns, people)
+    for demand in model.demands():
+        if demand.quantity == "rows":
+            clauses.least_rows = max(clauses.least_rows, _whole(demand))
+        else:
+            clauses.add(demand)
+    return clauses
 
 
 @dataclass
@@ -109,6 +138,7 @@ class _Clause:
 class _Clauses:
     columns: Mapping[str, CodedColumn]
     people: CodedColumn | None
+    least_rows: int = 1
     clauses: dict[tuple[str | None, int], _Clause] = field(default_factory=dict)
 
     def add(self, demand: Demand) -> None:
@@ -162,16 +192,16 @@ class _Clauses:
                 self.clauses[key] = _Clause(self.columns[demand.column])
         return self.clauses[key]
 
-    def constraint(self, least_rows: int, n_rows: int | None) -> Constraint:
+    def constraint(self, n_rows: int | None, *, with_codes: bool = True) -> Constraint:
         clauses = list(self.clauses.values())
         n_values = np.array([len(clause.column.totals) for clause in clauses], np.int64)
         stored = np.array([len(clause.column.totals) if clause.uses_shares else 0 for clause in clauses], np.int64)
         shares = [clause.shares if clause.uses_shares else np.zeros(0) for clause in clauses]
         above = [np.cumsum(share) for share in shares]
-        if clauses:
+        if clauses and with_codes:
             codes = np.stack([clause.column.codes for clause in clauses], axis=1)
         else:
-            codes = np.zeros((n_rows or 0, 0), np.int32)
+            codes = np.zeros((n_rows or 0, len(clauses)), np.int32)
 
         def of(name: str, kind: type[np.generic]) -> NDArray[np.generic]:
             return np.array([getattr(clause, name) for clause in clauses], kind)
@@ -184,7 +214,7 @@ class _Clauses:
             return _joined(given)
 
         return Constraint(
-            least_rows=max([least_rows, *(clause.least_rows for clause in clauses)]),
+            least_rows=max([self.least_rows, *(clause.least_rows for clause in clauses)]),
             upward=all(clause.upward for clause in clauses),
             codes=np.ascontiguousarray(codes, np.int32),
             n_values=n_values,

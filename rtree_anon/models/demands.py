@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 CLOSED_UPWARD = frozenset({"rows", "people", "distinct_l"})
 ABOUT_PEOPLE = frozenset({"people", "individual_alpha"})
+COMPARED = frozenset({"t", "t_ordered", "beta", "beta_enhanced", "delta"})  # a group with the whole table
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ def require_possible(
 ) -> None:
     """Raise `PrivacyError` where no division of the table can satisfy the model.
 
-    `totals` has for each column the rows of every value, `people` the rows of every person.
+    `totals` has for each column the rows of every value, `people` the rows of every person; what is about a column that
+    is not given is not looked at.
     """
     for part in model.parts:
         for demand in part.demands():
@@ -44,7 +45,8 @@ def _shortfall(demand: Demand, n_rows: int, counts: Totals | None) -> str:
         if n_rows < _bound(demand):
             return f"it has {n_rows:,} rows. Use a k of at most {n_rows:,}, or more rows."
         return ""
-    assert counts is not None
+    if counts is None:
+        return ""
     largest = int(counts.max(initial=0))
     match demand.quantity:
         case "people" if len(counts) < _bound(demand):

@@ -82,7 +82,7 @@ def release_tree(
     )
     verify_groups(table, bounds, row_numbers, sizes, k)
     if guarantee is not None:
-        verify_model(table, guarantee.model, row_numbers, sizes)
+        verify_model(table, guarantee.model, row_numbers, sizes, guarantee.table_values)
     return release
 
 

@@ -7,18 +7,21 @@ leaves). The constraint is the compiled model, about the rows of one table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rtree_anon.io.ranking import ranked_values
 from rtree_anon.io.table import CodedTable
 from rtree_anon.kernels.constraint import Constraint
-from rtree_anon.models import IdentityKAnonymity, KAnonymity, Model
+from rtree_anon.models import Model
 from rtree_anon.models.compiling import CodedColumn, compile_model
+from rtree_anon.models.fitting import with_k
 from rtree_anon.models.possible import require_possible
-from rtree_anon.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,8 @@ class Guarantee:
     model: Model
     base_model: Model
     constraint: Constraint
+    table_values: Mapping[str, tuple[pa.ChunkedArray, NDArray[np.int64]]] = field(default_factory=dict)
+    """Where the rows are a part of a larger table: the values that groups are compared with, and the rows of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +59,11 @@ class GuardedTable:
 
     def guarantee(self, k: int, base_k: int) -> Guarantee:
         """What a release at k guarantees, of a tree at base_k; `PrivacyError` where no release can."""
-        model = whole_model(self.table.schema, self.model, k)
+        model = with_k(k, self.table.schema.identity, self.model)
         totals = {name: column.totals for name, column in self.columns.items()}
         people = None if self.people is None else self.people.totals
         require_possible(model, self.table.n_rows, totals, people, self.table.name)
-        base_model = whole_model(self.table.schema, self.model, base_k).with_k_at_most(base_k)
+        base_model = with_k(base_k, self.table.schema.identity, self.model).with_k_at_most(base_k)
         return Guarantee(model, base_model, self.compiled(model))
 
     def compiled(self, model: Model) -> Constraint:
@@ -67,9 +72,3 @@ class GuardedTable:
     def _coded(self, name: str) -> CodedColumn:
         column: pa.ChunkedArray = self.table.payload.column(name)
         return CodedColumn.of(*ranked_values(column))
-
-
-def whole_model(schema: Schema, model: Model | None, k: int) -> Model:
-    """k and a model as one; k counts people where the schema says whose row it is."""
-    least = KAnonymity(k) if schema.identity is None else IdentityKAnonymity(k)
-    return least if model is None else least & model

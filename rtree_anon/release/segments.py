@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.io.table import CodedTable
+from rtree_anon.models import Model
 from rtree_anon.release.bounds import Regions
 from rtree_anon.release.from_tree import release_tree
+from rtree_anon.release.guarantee import Guarantee
 from rtree_anon.release.release import Release
 from rtree_anon.tree.ordered import OrderedLeaves, ordered_leaves
 
@@ -28,7 +30,8 @@ class Segment:
 
     Space, coders and schema of the tables are the same for all segments of an index, and the space speaks of all of
     it: its domains, and which axes have missing values anywhere. `regions` are needed for uncompacted releases only,
-    `depths` (of the cuts between neighbouring leaves) for the hierarchical algorithm only.
+    `depths` (of the cuts between neighbouring leaves) for the hierarchical algorithm only. `guarantee` says what a
+    privacy model means for these rows, where there are models.
     """
 
     table: CodedTable
@@ -36,14 +39,30 @@ class Segment:
     base_k: int
     regions: Regions | None = None
     depths: NDArray[np.int32] | None = None
+    guarantee: Callable[[Model], Guarantee] | None = None
 
     @cached_property
     def leaves(self) -> OrderedLeaves:
         return ordered_leaves(self.table.codes, self.table.space, self.base_k, self.leaf_starts, self.depths)
 
-    def release(self, k: int, method: str, compact: bool) -> Release:
-        """The release of this segment alone, verified. Several of them share the boxes of the leaves."""
-        return release_tree(self.table, self.leaves, k, method=method, compact=compact, regions=self.regions)
+    def release(self, k: int, method: str, compact: bool, model: Model | None = None) -> Release:
+        """The release of this segment alone, verified. Several of them share the boxes of the leaves.
+
+        `model` is what every group satisfies, where that is more than k rows.
+        """
+        guarantee = None
+        if model is not None:
+            assert self.guarantee is not None
+            guarantee = self.guarantee(model)
+        return release_tree(
+            self.table,
+            self.leaves,
+            k,
+            method=method,
+            compact=compact,
+            regions=self.regions,
+            guarantee=guarantee,
+        )
 
 
 SegmentGiver = Callable[[], Iterator[Segment]]

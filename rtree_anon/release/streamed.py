@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
+from rtree_anon.models import KAnonymity, Model
 from rtree_anon.release.from_tree import too_few_rows
 from rtree_anon.release.in_threads import in_order
 from rtree_anon.release.pseudonyms import Pseudonyms
@@ -47,7 +48,8 @@ class StreamedRelease(ReleasedTable):
         base_k: int,
         method: str = "optimal",
         compact: bool = True,
-        model: str | None = None,
+        model: Model | None = None,
+        base_model: Model | None = None,
         algorithm: str = "R+-tree",
         source: str = "",
         version: int | None = None,
@@ -55,14 +57,16 @@ class StreamedRelease(ReleasedTable):
     ) -> None:
         """`segments` begins a new pass at every call, over one and the same version of the index.
 
-        Releases that are given the same `segments` object share a pass where they are used together.
+        Releases that are given the same `segments` object share a pass where they are used together. `model` is what
+        every group satisfies and `base_model` what every leaf does, where that is more than k rows.
         """
         if k < base_k:
             raise UsageError(f"k={k} is below the index's own k={base_k}; build it with a smaller k.")
         require_distinct_names(schema.quasi_names, (*schema.sensitive, *schema.keep, schema.identity, schema.key))
         self.segments, self.schema, self.threads = segments, schema, threads
-        self.k, self.base_k, self.version, self.model = k, base_k, version, model or f"KAnonymity({k})"
-        self.safe_together_at = f"KAnonymity({base_k})"
+        self.k, self.base_k, self.version = k, base_k, version
+        self._model, self.demands = model, () if model is None else model.demands()
+        self.model, self.safe_together_at = str(model or KAnonymity(k)), str(base_model or KAnonymity(base_k))
         self.method, self.compact, self.algorithm, self.source = method, compact, algorithm, source
         self._sums: Sums | None = None
 
@@ -130,7 +134,7 @@ class StreamedRelease(ReleasedTable):
 
     def of_segment(self, segment: Segment) -> Release:
         """The part of the release that one segment gives."""
-        return segment.release(self.k, self.method, self.compact)
+        return segment.release(self.k, self.method, self.compact, self._model)
 
     def over_segments(self, work: Callable[[Segment], _Result]) -> Iterator[_Result]:
         """work(segment) for every segment, in one pass; there must be one."""

@@ -9,10 +9,11 @@ threads, so that the time does not depend on the number of groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.checking import check_groups
@@ -52,20 +53,38 @@ def verify_groups(
         raise _refused(f"a value of {name!r} lies outside its group's generalized value")
 
 
-def verify_model(table: CodedTable, model: Model, row_numbers: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-    """Raise `PrivacyError` unless every group satisfies the model; that would be a bug, and nothing is released."""
+def verify_model(
+    table: CodedTable,
+    model: Model,
+    row_numbers: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    table_values: Mapping[str, tuple[pa.ChunkedArray, NDArray[np.int64]]],
+) -> None:
+    """Raise `PrivacyError` unless every group satisfies the model; that would be a bug, and nothing is released.
+
+    `table_values` are those of the whole table (values, rows of each) where `table` is only a part of it.
+    """
     group_of_row = np.empty(table.n_rows, np.int64)
     group_of_row[row_numbers] = np.repeat(np.arange(len(sizes)), sizes)
     identity = table.schema.identity
-    report = check_groups(
-        group_of_row,
-        len(sizes),
-        {name: table.payload.column(name) for name in model.columns},
-        None if identity is None else table.payload.column(identity),
-    )
-    unmet = report.unmet(model.demands())
-    if unmet:
-        raise _refused(f"it does not satisfy {model}: {unmet[0].rstrip('.')}")
+    columns = {name: table.payload.column(name) for name in model.columns}
+    people = None if identity is None else table.payload.column(identity)
+    unmet = first_unmet(model, group_of_row, len(sizes), columns, people, table_values)
+    if unmet is not None:
+        raise _refused(f"it does not satisfy {model}: {unmet}")
+
+
+def first_unmet(
+    model: Model,
+    group_of_row: NDArray[np.int64],
+    n_groups: int,
+    columns: Mapping[str, pa.ChunkedArray],
+    people: pa.ChunkedArray | None,
+    table_values: Mapping[str, tuple[pa.ChunkedArray, NDArray[np.int64]]],
+) -> str | None:
+    """What some group lacks to satisfy a model, as the independent checker measures it; None where nothing does."""
+    found = check_groups(group_of_row, n_groups, columns, people, table_values).unmet(model.demands())
+    return found[0].rstrip(".") if found else None
 
 
 class _Inside:

@@ -59,7 +59,11 @@ def test_segments_have_every_row_once_with_its_region(tmp_path: Path) -> None:
     with tiny(), ra.Index.create(tmp_path / "i", schema, k=3) as index:
         index.load(source)
         view = index._current
-        segments = list(IndexSegments(view, 64, with_regions=True, with_depths=True)())
+        segments = list(
+            IndexSegments(
+                view, segment_ends(view.tree.cuts, view.tree.n_rows, 64), with_regions=True, with_depths=True
+            )()
+        )
         assert len(segments) > 5
         assert sum(segment.table.n_rows for segment in segments) == 900
         assert sum(len(segment.leaf_starts) - 1 for segment in segments) == int(view.tree.n_leaves.sum())
@@ -92,7 +96,7 @@ def test_regions_are_those_of_the_tree_in_memory(tmp_path: Path) -> None:
     expected = tree_regions(tree, table.coders)
     with ra.Index.create(tmp_path / "i", schema, k=4, quality="fast") as index:
         index.load(source)
-        (segment,) = IndexSegments(index._current, 10**6, with_regions=True)()
+        (segment,) = IndexSegments(index._current, [len(index._current.tree)], with_regions=True)()
     found = segment.regions
     assert found is not None
     order = tree.order

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "people.idx"
 
 
-def rewritten(path: Path, change: Callable[[UpperTree], UpperTree], **catalog_entries: int) -> None:
+def rewritten(path: Path, change: Callable[[UpperTree], UpperTree], **catalog_entries: Any) -> None:
     """Commit the index with another upper tree or catalog, pages accounted for."""
     from rtree_anon.index.catalog import catalog_pages
 
@@ -146,8 +147,23 @@ def shift_ids(path: Path, first_id: int) -> None:
 
 
 def test_leaves_that_are_too_small(path: Path) -> None:
-    rewritten(path, lambda tree: tree, k=6)
+    rewritten(path, lambda tree: tree, k=6, model=ra.KAnonymity(6))
     assert "rows where k is 6" in damage(path)
+
+
+@pytest.mark.parametrize(
+    "further",
+    ["distinct_l=4 on diagnosis", "entropy_l=3 on diagnosis", "t=0.6 on diagnosis", "beta=9 on diagnosis"],
+)
+def test_leaves_that_break_the_privacy_model(path: Path, further: str) -> None:
+    rewritten(path, lambda tree: tree, model=ra.KAnonymity(4) & ra.model_from_text(further))
+    assert "a leaf breaks the privacy model KAnonymity(4) & " in damage(path)
+
+
+@pytest.mark.parametrize("model", [ra.KAnonymity(5), ra.KAnonymity(4) & ra.DistinctLDiversity(2, "age")])
+def test_a_model_that_cannot_be_that_of_the_index(path: Path, model: ra.models.Model) -> None:
+    rewritten(path, lambda tree: tree, model=model)
+    assert "the description of the index is damaged: its model" in damage(path)
 
 
 def test_a_page_that_nothing_uses(path: Path) -> None:
