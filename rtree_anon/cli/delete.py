@@ -25,11 +25,9 @@ def command(index: Path, source: str, memory: str, threads: int | None, as_json:
       rtree-anon delete people.idx --ids gone.csv
     """
     from rtree_anon.index import Index
-    from rtree_anon.io.line_stream import read_ids
 
     with Index.open(index, mode="w", memory=memory, threads=threads) as opened:
-        key = opened.schema.key
-        ids = read_ids(source, ("id",) if key is None else (key, "id"))
+        ids = opened.read_names(source)
         opened.delete(ids)
         version = opened.checkpoint()
         facts = {"path": str(index), "version": version, "rows_deleted": len(ids), "rows": len(opened)}

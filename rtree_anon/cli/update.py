@@ -25,11 +25,9 @@ def command(index: Path, file: str, memory: str, threads: int | None, as_json: b
       rtree-anon update people.idx corrections.csv
     """
     from rtree_anon.index import Index
-    from rtree_anon.io.line_stream import read_ids
 
     with Index.open(index, mode="w", memory=memory, threads=threads) as opened:
-        key = opened.schema.key
-        ids = read_ids(file, ("id",) if key is None else (key, "id"))
+        ids = opened.read_names(file)
         opened.update(ids, file)
         version = opened.checkpoint()
         facts = {"path": str(index), "version": version, "rows_updated": len(ids), "rows": len(opened)}

@@ -20,10 +20,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
-from numpy.typing import NDArray
 
 from rtree_anon.errors import InputError
+from rtree_anon.io.cells import CellError, located
+from rtree_anon.io.conforming import conform
 from rtree_anon.io.sources import open_source
+from rtree_anon.io.values import null_mask
 
 FORMATS = ("ndjson", "csv")
 _BLOCK_BYTES = 1 << 16
@@ -93,22 +95,22 @@ class _JsonChunk:
         """Nothing to give back."""
 
 
-def read_ids(source: Any, names: tuple[str, ...]) -> NDArray[np.int64]:
-    """Row ids from a table: the first of the columns `names` that it has, or its only column."""
+def read_names(source: Any, names: tuple[str, ...], key_type: pa.DataType | None) -> Any:
+    """Row ids, or keys of a type, from a table: the first of the columns `names` that it has, or its only column."""
     opened = open_source(source)
     found = [name for name in names if name in opened.names] or (opened.names if len(opened.names) == 1 else [])
     if not found:
         raise InputError(f"there is no column {' or '.join(map(repr, names))}", source=opened.name)
-    parts = [np.empty(0, np.int64)]
+    data_type = pa.int64() if key_type is None or pa.types.is_integer(key_type) else key_type
+    parts = [pa.array([], data_type)]
     for piece in opened.pieces(found[:1]):
-        try:
-            column = piece.batch.column(0).cast(pa.int64())
-        except pa.ArrowException as error:
-            raise InputError(f"an id is not a whole number ({error})", source=opened.name, column=found[0]) from None
-        if column.null_count:
-            raise InputError("an id is missing", source=opened.name, column=found[0])
-        parts.append(column.to_numpy(zero_copy_only=False))
-    return np.concatenate(parts)
+        with located(piece.origin, found[0]):
+            column = conform(piece.batch.column(0), data_type)
+            if (mask := null_mask(column)) is not None:
+                raise CellError(int(np.argmax(mask)), "the id or key of a row is missing")
+        parts.append(column)
+    whole = pa.concat_arrays(parts)
+    return whole.to_numpy(zero_copy_only=False) if data_type == pa.int64() else whole
 
 
 def _read(stream: BinaryIO, blocks: queue.Queue[bytes | BaseException]) -> None:
