@@ -1,6 +1,6 @@
 """Scrubbing: the index is built anew from the rows that are left, so that nothing else is in its files (P4).
 
-    rows, decoded ─► a load into a fresh file, which learns all that is learned from data again ─► in the old one's place
+    rows, decoded ─► a load into a fresh file, which learns what is learned from data again ─► in the old one's place
 
 Domains, lists of categories, dictionaries, cuts and boxes come from the rows that are there now. What the user declared
 when the index was created (orders, hierarchies, domains, types) stays, and rows keep their ids. Earlier versions, free

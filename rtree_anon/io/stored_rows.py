@@ -42,7 +42,7 @@ def stored_stream(
     schema: Schema,
     id_name: str | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows (codes, columns of codes of the carried columns, ids) as values; ids as a column where `id_name` is given."""
+    """Rows (codes, columns of codes of the carried columns, ids) as values; ids as a column if `id_name` is given."""
     for codes, carried, ids in parts:
         values = {
             quasi: one.decode(np.ascontiguousarray(codes[:, place]))
