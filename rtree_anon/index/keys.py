@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.errors import InputError
+from rtree_anon.errors import CorruptionError, InputError
 from rtree_anon.index.gathering import SameIdError
 from rtree_anon.index.reading import BundleReader
 from rtree_anon.io.cells import shown_at
@@ -28,16 +28,15 @@ def stored_keys(reader: BundleReader, stored: StoredColumns, ids: Ids, names: Id
     assert column is not None
     width, end = len(column.ranges), reader.n_columns - 1
     by_name = np.argsort(reader.tree.name, kind="stable")
-    numbers = by_name[np.searchsorted(reader.tree.name[by_name], names)]
+    numbers = by_name[_places(reader.tree.name[by_name], names)]
     keys = np.empty((width, len(ids)), np.int64)
     order = np.argsort(numbers, kind="stable")
-    breaks = np.flatnonzero(np.diff(numbers[order])) + 1
-    for rows in np.split(order, breaks) if len(order) else ():
-        number = int(numbers[rows[0]])
-        (bundle,) = reader.bundles(number, number + 1)
+    touched, begins = np.unique(numbers[order], return_index=True)
+    parts = np.split(order, begins[1:])
+    for rows, bundle in zip(parts, reader.chosen(touched), strict=False):
         own = bundle.ids
         by_id = np.argsort(own, kind="stable")
-        places = by_id[np.searchsorted(own[by_id], ids[rows])]
+        places = by_id[_places(own[by_id], ids[rows])]
         keys[:, rows] = bundle.columns(end - width, end, np.int64)[places].T
     return keys
 
@@ -79,6 +78,14 @@ def refuse(stored: StoredColumns, keys: Codes) -> None:
     assert stored.key_column is not None
     first = shown_at(stored.key_column.decode(keys[:, :1].T), 0)
     raise InputError(f"the key {first} names more than one row", column=stored.key_column.name)
+
+
+def _places(ordered: Ids, wanted: Ids) -> Ids:
+    """Where ascending numbers have the wanted ones, all of which must be there."""
+    places = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    if not np.array_equal(ordered[places], wanted):
+        raise CorruptionError("The directory names a bundle that does not have the row; the index is damaged.")
+    return places
 
 
 def _first_twice(keys: Codes) -> int:
