@@ -72,6 +72,7 @@ class Streaming:
     def n_rows(self) -> int:
         """Rows of the index, with everything that was acknowledged."""
         with self._lock:
+            self._see_newest()
             return self._view.catalog.n_rows + self._pending.n_rows - self._pending.n_gone
 
     @property
@@ -125,6 +126,7 @@ class Streaming:
     def checkpoint(self) -> int:
         """Put everything into pages; the version that has it."""
         with self._lock:
+            self._see_newest()
             if self.has_changes:
                 apply_pending(
                     self._store,
@@ -137,13 +139,18 @@ class Streaming:
                     journal_seq=self._last_seq,
                     threads=self._resources.threads,
                 )
-                self._begin(self._refresh())
+                self._see_newest()
             return self._view.version
 
     def begin_again(self, view: View) -> None:
         """Something else made a new version."""
         with self._lock:
             self._begin(view)
+
+    def _see_newest(self) -> None:
+        """After every commit, even if looking at the new version failed at first: what it has is pending no more."""
+        if self._view.version != self._store.commit_id:
+            self._begin(self._refresh())
 
     def _begin(self, view: View) -> None:
         catalog = view.catalog
@@ -163,6 +170,7 @@ class Streaming:
 
     def _make_room(self) -> None:
         """Before an operation, so that one that fails has changed nothing."""
+        self._see_newest()
         if self._pending.n_bytes > self._resources.memory_bytes * _PENDING_SHARE:
             self.checkpoint()
 
