@@ -67,17 +67,18 @@ def require_distinct(stored: StoredColumns, keys: Codes, ids: Ids) -> None:
     if not len(same):
         return
     pairs = keys[:, order[same]] == keys[:, order[same + 1]]
-    refuse(stored, keys[:, order[same][pairs.all(axis=0)]])
+    refuse(stored, keys, np.sort(order[same + 1][pairs.all(axis=0)]))
     raise SharedIdError
 
 
-def refuse(stored: StoredColumns, keys: Codes) -> None:
-    """Keys that name a row already, if there are any."""
-    if not keys.shape[1]:
+def refuse(stored: StoredColumns, keys: Codes, taken: Ids) -> None:
+    """Rows whose keys name a row already, if there are any."""
+    if not len(taken):
         return
     assert stored.key_column is not None
-    first = shown_at(stored.key_column.decode(keys[:, :1].T), 0)
-    raise InputError(f"the key {first} names more than one row", column=stored.key_column.name)
+    first = int(taken[0])
+    shown = shown_at(stored.key_column.decode(keys[:, first : first + 1].T), 0)
+    raise InputError(f"the key {shown} names more than one row", row=first + 1, column=stored.key_column.name)
 
 
 def _places(ordered: Ids, wanted: Ids) -> Ids:

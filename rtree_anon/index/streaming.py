@@ -234,11 +234,12 @@ class Streaming:
             self._require_new_keys(stored, stored.key_codes(codes[:-1]), own)
             return own
         assert stored.key is not None
-        ordered = np.sort(own)
-        taken = ordered[1:][ordered[1:] == ordered[:-1]]
-        taken = own[self._is_known(own)] if not len(taken) else taken
+        order = np.argsort(own, kind="stable")
+        taken = np.sort(order[1:][own[order[1:]] == own[order[:-1]]])
+        taken = np.flatnonzero(self._is_known(own)) if not len(taken) else taken
         if len(taken):
-            raise InputError(f"the key {int(taken[0])} names more than one row", column=stored.key[0])
+            first = int(taken[0])
+            raise InputError(f"the key {own[first]} names more than one row", row=first + 1, column=stored.key[0])
         return own
 
     def _require_new_keys(self, stored: StoredColumns, keys: NDArray[np.int64], ids: Ids) -> None:
@@ -247,7 +248,7 @@ class Streaming:
         known = self._is_known(ids)
         if known.any():
             same = (self._keys_of(stored, ids[known]) == keys[:, known]).all(axis=0)
-            refuse(stored, keys[:, known][:, same])
+            refuse(stored, keys, np.flatnonzero(known)[same])
             raise SharedIdError
 
     def _keys_of(self, stored: StoredColumns, ids: Ids) -> NDArray[np.int64]:
