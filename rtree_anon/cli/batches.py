@@ -67,15 +67,14 @@ class Batches:
             raise
         except AnonError as error:
             if self.n_done and not isinstance(error, StorageError):
-                left = self._left_behind(index, done)
-                click.echo(f"rtree-anon: {left}, nothing of what follows.", err=True)
+                click.echo(f"rtree-anon: {self._left_behind(index, done)}; the rest was not, because:", err=True)
             raise
         index.checkpoint()
         return self.n_done
 
     def _left_behind(self, index: Index, done: str) -> str:
         """Make a version of what was done."""
-        return f"{self.n_done:,} rows were {done} before that and stay (version {index.checkpoint()})"
+        return f"{self.n_done:,} rows were {done} and stay (version {index.checkpoint()})"
 
     def _stream(self) -> Iterator[tuple[Any, Callable[[], Any]]]:
         from rtree_anon.io.line_stream import chunks

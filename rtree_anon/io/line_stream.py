@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import io
 import json
+import os
 import queue
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -178,7 +180,10 @@ def read_names(source: Any, names: tuple[str, ...], key_type: pa.DataType | None
 
 
 def _read(stream: BinaryIO, blocks: queue.Queue[bytes | BaseException]) -> None:
-    read = getattr(stream, "read1", stream.read)
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    with contextlib.suppress(AttributeError, OSError):
+        # Not through Python's buffer: a thread that waits in it holds its lock, and so aborts a process that ends.
+        read = functools.partial(os.read, stream.fileno())
     try:
         while block := read(_BLOCK_BYTES):
             blocks.put(block)

@@ -51,12 +51,12 @@ class IndexScript:
         self.durable = 0
         self.n_named = 0
         self.index: ra.Index | None = None
+        disk.make_directory("/d")
+        disk.sync_directory("/")
 
     # ---- what workloads are made of
 
     def create(self) -> None:
-        self.disk.make_directory("/d")
-        self.disk.sync_directory("/")
         catalog = Catalog(schema_of(self.keyed), K, KAnonymity(K), "balanced", 0)
         store = create_index_store(PATH, catalog, fs=self.disk)
         self.index = ra.Index._opened(PATH, store, self.resources)
