@@ -1,5 +1,5 @@
-"""At the end of a run: what the storage tests did, in numbers (crash images, flips, kills, seeded bugs and who caught
-them).
+"""At the end of a run: what the tests of reliability did, in numbers (crash images, flips, kills, seeded bugs and who
+caught them).
 
 It stands here and not in tests/storage, because with xdist the process that prints loads only this file. The numbers
 come with the reports of the tests (`user_properties`), see the fixture `tally`.
@@ -20,7 +20,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if not isinstance(report, pytest.TestReport) or report.when != "call":
             continue
         for name, value in report.user_properties:
-            if not name.startswith("storage: "):
+            if not name.startswith(("storage: ", "index: ")):
                 continue
             what = name.removeprefix("storage: ")
             if isinstance(value, int):
@@ -28,7 +28,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             else:
                 lines.append(f"{what}: {value}")
     if sums or lines:
-        terminalreporter.section("storage: what was tried (violations would be failures)")
+        terminalreporter.section("storage and index: what was tried (violations would be failures)")
         for what, total in sorted(sums.items()):
             terminalreporter.write_line(f"{total:>12,}  {what}")
         for line in sorted(lines):

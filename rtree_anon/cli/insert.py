@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from rtree_anon.cli import options
+from rtree_anon.cli.batches import Batches, stream_options
 
 
 @click.command("insert", short_help="Insert rows into an index, from files or a stream.")
 @click.argument("index", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--format", "file_format", type=click.Choice(["ndjson", "csv"]), default="ndjson", show_default=True)
-@click.option("--batch-rows", type=click.IntRange(min=1), default=1000, show_default=True, help="Of standard input.")
-@click.option(
-    "--batch-seconds", type=click.FloatRange(min=0), default=1.0, show_default=True, help="No row waits longer."
-)
-@click.option("--ids", "show_ids", is_flag=True, help="Print the ids of the new rows, one per line.")
+@stream_options
+@click.option("--ids", "show_ids", is_flag=True, help="Print the ids or keys of the new rows, one per line.")
 @options.memory_option()
 @options.threads_option()
 @options.json_option()
@@ -37,7 +34,8 @@ def command(
 ) -> None:
     """Insert the rows of FILEs into INDEX; `-` reads rows from standard input as they arrive (--format).
 
-    Every batch is durable as soon as it is in; at the end there is a new version with all of them.
+    Every batch is durable as soon as it is in; at the end there is a new version with all of them. A batch that cannot
+    be inserted ends it: the error names the line, and the batches before it stay.
 
     \b
     Example:
@@ -46,33 +44,19 @@ def command(
     """
     from rtree_anon.index import Index
 
-    begin, n_new = time.perf_counter(), 0
-
-    def show(ids: Sequence[int]) -> None:
-        if show_ids and not as_json:
-            click.echo("\n".join(map(str, ids)))
-
+    begin = time.perf_counter()
     with Index.open(index, mode="w", memory=memory, threads=threads) as opened:
-        for file in files:
-            if file == "-":
-                from rtree_anon.io.line_stream import chunks, rows_of_chunk
 
-                for chunk in chunks(sys.stdin.buffer, file_format, batch_rows, batch_seconds):
-                    rows = rows_of_chunk(chunk, file_format)
-                    try:
-                        ids = opened.insert(rows.source)
-                    finally:
-                        rows.close()
-                    n_new += len(ids)
-                    show(ids.tolist())
-            else:
-                ids = opened.insert(file)
-                n_new += len(ids)
-                show(ids.tolist())
-        version = opened.checkpoint()
+        def insert(rows: Any) -> int:
+            names = opened.insert(rows).tolist()
+            if show_ids and not as_json and names:
+                click.echo("\n".join(map(str, names)))
+            return len(names)
+
+        n_new = Batches(files, file_format, batch_rows, batch_seconds).work_in(opened, insert, "inserted")
         facts = {
             "path": str(index),
-            "version": version,
+            "version": opened.version,
             "rows_inserted": n_new,
             "rows": len(opened),
             "seconds": round(time.perf_counter() - begin, 3),
@@ -80,4 +64,4 @@ def command(
     if as_json:
         options.print_json(facts)
     elif not show_ids:
-        click.echo(f"{n_new:,} rows inserted; {index} has {facts['rows']:,} rows (version {version}).")
+        click.echo(f"{n_new:,} rows inserted; {index} has {facts['rows']:,} rows (version {facts['version']}).")

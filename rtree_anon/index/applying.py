@@ -63,7 +63,7 @@ def _worked_in(
 ) -> Outcome:
     catalog, rows = view.catalog, pending.rows()
     space = _space(schema, view.tree, rows)
-    ids = ID_RANGE if stored.key is not None else (0, max(next_id, 1))
+    ids = ID_RANGE if stored.has_own_ids else (0, max(next_id, 1))
     layout = layout_of([*quasi_ranges(space), *stored.ranges, ids])
     n_columns = len(layout.ranges)
     cutter = Cutter(space, layout, n_columns, catalog.k, catalog.quality, store.page_bytes, catalog.seed)
@@ -110,14 +110,6 @@ def _described(
         history=grown_history(store, before.history, own, int(tree.n_pages.sum())),
     )
     return catalog.write(store, tree)
-
-
-def forget_history(store: PageStore, view: View) -> None:
-    """Free the pages of all earlier versions, and commit that there are none; `view` is the newest version."""
-    if view.catalog.history:
-        old = [kept.pages(store) for kept in view.catalog.history]
-        store.free(np.concatenate([*old, catalog_pages(store)]))
-        store.commit(replace(view.catalog, history=()).write(store, view.tree))
 
 
 def _grown_dictionaries(

@@ -1,8 +1,9 @@
 """The catalog: what a version of an index says about itself, beside its rows.
 
     commit metadata (a small dictionary):  what the index is, its numbers, and references to the blobs below
-    "about" blob:  JSON with the schema (TOML), the privacy model, the carried columns, and references to the parts of
-                   their dictionaries, each a blob of its own, to the directory, and earlier versions
+    "about" blob:  JSON with the schema (TOML; as it is, and as it was declared), the privacy model, the carried
+                   columns, and references to the parts of their dictionaries, each a blob of its own, to the directory,
+                   and earlier versions
     "tree" blob:   the upper tree (uppertree.py)
 
 Invariant: nothing that was read is believed before it is checked. Metadata of another kind is a StorageError, an
@@ -57,6 +58,7 @@ class Catalog:
     parts: Mapping[str, Sequence[Reference]] = field(default_factory=dict)  # of their dictionaries, in order
     directory: Reference | None = None  # the top of the directory (directory.py)
     history: Sequence[KeptVersion] = ()  # earlier versions, oldest first
+    declared: Schema | None = None  # as it was when the index was created; the schema itself where that is now
 
     @property
     def leaf_model(self) -> Model:
@@ -84,6 +86,7 @@ class Catalog:
         """Write the blobs to the store's open transaction; the metadata to commit it with."""
         about = {
             "schema": schema_to_toml(self.schema),
+            "declared": schema_to_toml(self.declared or self.schema),
             "model": str(self.model),
             "carried": self.carried,
             "parts": self.parts,
@@ -160,13 +163,16 @@ def _pages(reader: PageReader | PageStore, references: Sequence[Any]) -> Ids:
 def _about(blob: bytes, path: str) -> dict[str, Any]:
     try:
         about = json.loads(blob)
-        if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("schema", "model")):
+        if not isinstance(about, dict) or not all(
+            isinstance(about.get(key), str) for key in ("schema", "declared", "model")
+        ):
             raise ValueError("something is missing")
         parts = about.get("parts")
         if not isinstance(parts, dict) or not all(isinstance(part, list) for part in parts.values()):
             raise ValueError("the dictionaries are not described")
         return {
             "schema": schema_from_toml(about["schema"]),
+            "declared": schema_from_toml(about["declared"]),
             "model": model_from_text(about["model"]),
             "carried": about.get("carried"),
             "parts": parts,

@@ -17,15 +17,16 @@ from rtree_anon.index.segments import segment_ends
 from rtree_anon.index.view import View
 from rtree_anon.io.coded_batch import CodedBatch
 from rtree_anon.io.coding import CategoryCoder, RowCoder
+from rtree_anon.io.stored_columns import StoredColumns
 
 Codes = NDArray[np.int64]
 
 
 class ExistingRows:
-    """The rows of a view, in the codes of `coder`."""
+    """The rows of a view, in the codes of `coder`, with the columns and ids that `stored` has for them."""
 
-    def __init__(self, view: View, coder: RowCoder) -> None:
-        self._view = view
+    def __init__(self, view: View, coder: RowCoder, stored: StoredColumns) -> None:
+        self._view, self._stored = view, stored
         self._new_codes = moved_codes(view.coder, coder)
 
     @property
@@ -59,7 +60,12 @@ class ExistingRows:
 
     def _codes(self, begin: int, end: int) -> Codes:
         rows = self._view.reader.rows(begin, end, np.int64)
-        codes = np.concatenate((rows.codes.T, rows.carried.T, rows.ids[None, :]))
+        carried, ids = rows.carried.T, rows.ids
+        if self._stored.key_column is not None:  # there may be more room for keys now, and other ids for them
+            more = np.zeros((len(self._stored.ranges) - len(carried), carried.shape[1]), np.int64)
+            carried = np.concatenate((carried, more))
+            ids = self._stored.key_column.ids(self._stored.key_codes(carried))
+        codes = np.concatenate((rows.codes.T, carried, ids[None, :]))
         self._recode(codes)
         return codes
 

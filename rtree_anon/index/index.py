@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from rtree_anon.arguments import check_choice, checked_k, checked_seed, checked_threads
 from rtree_anon.errors import StorageError, UsageError
-from rtree_anon.index.applying import forget_history
 from rtree_anon.index.budget_text import memory_bytes
 from rtree_anon.index.catalog import Catalog
 from rtree_anon.index.changes import changes_between
@@ -27,11 +26,12 @@ from rtree_anon.index.creating import create_index_store
 from rtree_anon.index.describing import index_stats
 from rtree_anon.index.loading import Resources, load_source
 from rtree_anon.index.progress import OnProgress, shown
+from rtree_anon.index.scrubbing import scrub_index
 from rtree_anon.index.segments import IndexSegments, ends_for
 from rtree_anon.index.streaming import NeedsLoadError, Streaming
 from rtree_anon.index.verifying import IndexReport, verify_index
 from rtree_anon.index.view import View
-from rtree_anon.io.line_stream import read_ids
+from rtree_anon.io.line_stream import read_names
 from rtree_anon.models import Model
 from rtree_anon.models.fitting import check_fits, checked_model, with_k
 from rtree_anon.release.changes import Changes
@@ -161,34 +161,44 @@ class Index:
         self._changes.begin_again(self._refreshed())
         return n_new
 
-    def insert(self, rows: Any, durable: bool = True) -> NDArray[np.int64]:
-        """Insert rows (a frame, an Arrow table, a list of dictionaries, files); their ids, by which they can be named.
+    def insert(self, rows: Any, durable: bool = True) -> NDArray[Any]:
+        """Insert rows (a frame, an Arrow table, a list of dictionaries, files). What names them: ids, or their keys.
 
-        Where the schema has a whole-number key, that is the id. `durable=True`: the rows survive a power cut when this
-        returns; `durable=False`: when the next `flush` or `checkpoint` does. Numbers and dates outside the known domain
-        make it grow; new categories are taken where the attribute allows them. An error changes nothing. Readers and
-        releases see the rows from the next `checkpoint` on.
+        Where the schema has a key, rows are named by it: whole numbers as they are, other keys as an array of objects;
+        a key that names a row already is an error. `durable=True`: the rows survive a power cut when this returns;
+        `durable=False`: when the next `flush` or `checkpoint` does. Numbers and dates outside the known domain make it
+        grow; new categories are taken where the attribute allows them. An error changes nothing. Readers and releases
+        see the rows from the next `checkpoint` on.
         """
         try:
             return self._changes.insert(rows, durable)
-        except NeedsLoadError:  # a category that changes the order of the others: all rows have to be coded anew
+        except NeedsLoadError as needs:  # what codes or ids of other rows mean would change: all are coded anew
             self.checkpoint()
-            before, key = self._current.catalog.next_id, self._current.carried.key
-            n_new = self.load(rows)
-            return np.arange(before, before + n_new) if key is None else read_ids(rows, (key[0],))
+            before = self._current.catalog.next_id
+            n_new = self.load(needs.rows)
+            has_key = self._current.carried.has_own_ids
+            return np.asarray(self.read_names(needs.rows)) if has_key else np.arange(before, before + n_new)
 
     def delete(self, ids: Any, durable: bool = True) -> None:
-        """Delete rows by id. An id that has no row is an error, and then nothing is deleted."""
+        """Delete rows by id, or by the schema's key. One that names no row is an error, and then nothing is deleted."""
         self._changes.delete(ids, durable)
 
     def update(self, ids: Any, rows: Any, durable: bool = True) -> None:
-        """Give rows other values: row i of `rows` is what ids[i] has from now on. An error changes nothing."""
+        """Give rows other values: row i of `rows` is what ids[i] has from now on. An error changes nothing.
+
+        Where the schema has a key, `ids` are keys, and row i of `rows` has the same one.
+        """
         try:
             self._changes.update(ids, rows, durable)
         except NeedsLoadError:
             raise UsageError(
                 "The update has categories that change the order of the others; insert a row with them first."
             ) from None
+
+    def read_names(self, source: Any) -> Any:
+        """The rows that a table or file names, for `delete` and `update`: its column of keys, `id`, or its only one."""
+        key = self._current.carried.key_type
+        return read_names(source, ("id",) if key is None else (key[0], "id"), None if key is None else key[1])
 
     def flush(self) -> None:
         """Make everything durable that was inserted, deleted or updated so far."""
@@ -268,15 +278,19 @@ class Index:
         return verify_index(self._current, storage)
 
     def compact(self, scrub: bool = False) -> None:
-        """Give free space back; with `scrub` no deleted row is left in the files.
+        """Give free space back; with `scrub` the files hold nothing of rows that were deleted or changed.
 
-        Scrubbing forgets the earlier versions that `changes` looks at. Values of deleted rows may still be listed in
-        the dictionaries of carried columns and in the domains of the schema; a load into a new index is without them.
+        Scrubbing builds the index anew from the rows that are left, which keep their ids: domains, categories,
+        dictionaries and cuts are learned from them alone; what the schema declared when the index was created stays. It
+        takes as long as a load, and forgets the earlier versions that `changes` looks at. Readers that are open keep
+        the old file until they close. Releases that were made before, copies and the disk itself are not reached.
         """
         self.checkpoint()
         if scrub:
-            forget_history(self._writer, self._current)
-        self._writer.compact(scrub=scrub)
+            with shown(None) as progress:
+                scrub_index(self._writer, self._current, self._resources, progress)
+        else:
+            self._writer.compact()
         self._changes.begin_again(self._refreshed())
 
     def close(self) -> None:

@@ -1,32 +1,94 @@
-"""Keys name rows, so no two rows may have the same one: looked at when a load is about to be committed."""
+"""Rows by their keys, where these are no whole numbers: an id is a hash, so what it leads to is compared with the key.
+
+Invariant: no row is ever taken for another because their keys have one hash (see io/key_column.py).
+"""
 
 from __future__ import annotations
 
-from rtree_anon.errors import InputError
-from rtree_anon.index.ids import IdSet
+import numpy as np
+from numpy.typing import NDArray
+
+from rtree_anon.errors import CorruptionError, InputError
+from rtree_anon.index.gathering import SameIdError
 from rtree_anon.index.reading import BundleReader
-from rtree_anon.index.uppertree import UpperTree
-from rtree_anon.io.stored_columns import ID_RANGE, DictionaryColumn, StoredColumns
-from rtree_anon.space import Space
-from rtree_anon.storage.protocol import PageStore
+from rtree_anon.io.cells import shown_at
+from rtree_anon.io.stored_columns import StoredColumns
+
+Codes = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
-def require_unique_keys(
-    store: PageStore, tree: UpperTree, space: Space, stored: StoredColumns, n_rows: int, source: str
-) -> None:
-    """Refuse two rows with one key. `tree` is over pages of the store's open transaction."""
-    for column in stored.columns:
-        if isinstance(column, DictionaryColumn) and column.is_key and len(column.dictionary) < n_rows:
-            n_values = len(column.dictionary)
-            problem = f"{n_rows:,} rows have only {n_values:,} different keys; a key names a single row"
-            raise InputError(problem, source=source, column=column.name)
-    if stored.key is None:
+class SharedIdError(Exception):
+    """Two different keys have one id: their rows need other ids."""
+
+
+def stored_keys(reader: BundleReader, stored: StoredColumns, ids: Ids, names: Ids) -> Codes:
+    """The keys, as codes [column, row], of rows that are in the bundles with these names. Reads each bundle once."""
+    column = stored.key_column
+    assert column is not None
+    width, end = len(column.ranges), reader.n_columns - 1
+    by_name = np.argsort(reader.tree.name, kind="stable")
+    numbers = by_name[_places(reader.tree.name[by_name], names)]
+    keys = np.empty((width, len(ids)), np.int64)
+    order = np.argsort(numbers, kind="stable")
+    touched, begins = np.unique(numbers[order], return_index=True)
+    parts = np.split(order, begins[1:])
+    for rows, bundle in zip(parts, reader.chosen(touched), strict=False):
+        own = bundle.ids
+        by_id = np.argsort(own, kind="stable")
+        places = by_id[_places(own[by_id], ids[rows])]
+        keys[:, rows] = bundle.columns(end - width, end, np.int64)[places].T
+    return keys
+
+
+def explained_same_id(reader: BundleReader, stored: StoredColumns, same: SameIdError, source: str) -> Exception:
+    """Two rows of a load have one id: an InputError where they have one key, a SharedIdError where they do not."""
+    if stored.key_column is None:
+        column = stored.key[0] if stored.key is not None else "id"
+        return InputError(f"the key {same.row} names more than one row", source=source, column=column)
+    found = []
+    for name in sorted(set(same.names)):
+        number = int(np.flatnonzero(reader.tree.name == name)[0])
+        (bundle,) = reader.bundles(number, number + 1)
+        end, width = reader.n_columns - 1, len(stored.key_column.ranges)
+        found.append(bundle.columns(end - width, end, np.int64)[bundle.ids == same.row])
+    keys = np.concatenate(found)
+    if len(np.unique(keys, axis=0)) == len(keys):
+        return SharedIdError()
+    first = stored.key_column.decode(keys[_first_twice(keys)][None, :])
+    problem = f"the key {shown_at(first, 0)} names more than one row"
+    return InputError(problem, source=source, column=stored.key_column.name)
+
+
+def require_distinct(stored: StoredColumns, keys: Codes, ids: Ids) -> None:
+    """Refuse two equal keys among new rows; SharedIdError where two different ones have one id."""
+    order = np.argsort(ids, kind="stable")
+    same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+    if not len(same):
         return
-    reader = BundleReader(store, tree, space, len(stored.ranges))
-    ids = IdSet(n_rows, ID_RANGE[1] + 1)
-    while not ids.complete:
-        for bundle in reader.bundles(0, len(tree)):
-            ids.add(bundle.ids)
-        ids.end_pass()
-        if ids.twice is not None:
-            raise InputError(f"the key {ids.twice} names more than one row", source=source, column=stored.key[0])
+    pairs = keys[:, order[same]] == keys[:, order[same + 1]]
+    refuse(stored, keys, np.sort(order[same + 1][pairs.all(axis=0)]))
+    raise SharedIdError
+
+
+def refuse(stored: StoredColumns, keys: Codes, taken: Ids) -> None:
+    """Rows whose keys name a row already, if there are any."""
+    if not len(taken):
+        return
+    assert stored.key_column is not None
+    first = int(taken[0])
+    shown = shown_at(stored.key_column.decode(keys[:, first : first + 1].T), 0)
+    raise InputError(f"the key {shown} names more than one row", row=first + 1, column=stored.key_column.name)
+
+
+def _places(ordered: Ids, wanted: Ids) -> Ids:
+    """Where ascending numbers have the wanted ones, all of which must be there."""
+    places = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    if not np.array_equal(ordered[places], wanted):
+        raise CorruptionError("The directory names a bundle that does not have the row; the index is damaged.")
+    return places
+
+
+def _first_twice(keys: Codes) -> int:
+    _, place, count = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    return int(place[count > 1][0])

@@ -74,6 +74,10 @@ class Pending:
             place = np.where(own[rest[at]] == ids, rest[at], place)
         return place
 
+    def rows_at(self, places: Ids) -> Codes:
+        """Rows that wait at the places that `find` gave."""
+        return self._codes[:, places]
+
     def drop(self, places: Ids) -> None:
         """Rows that wait are not to come after all."""
         self._alive[places] = False

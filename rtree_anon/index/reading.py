@@ -52,13 +52,17 @@ class BundleReader:
 
     def bundles(self, begin: int, end: int) -> Iterator[Bundle]:
         """Bundles begin .. end-1. What they hold is a copy of its own."""
-        tree = self.tree
+        return self.chosen(np.arange(begin, end))
+
+    def chosen(self, numbers: NDArray[np.int64]) -> Iterator[Bundle]:
+        """The bundles with these numbers, in this order."""
         most = max(_RUN_BYTES // self.pages.page_bytes, 1)
-        while begin < end:
-            sums = np.cumsum(tree.n_pages[begin:end])
-            n = max(int(np.searchsorted(sums, most, "right")), 1)
-            yield from self._run(begin, begin + n)
-            begin += n
+        sums, begin = np.cumsum(self.tree.n_pages[numbers]), 0
+        while begin < len(numbers):
+            before = int(sums[begin - 1]) if begin else 0
+            end = max(int(np.searchsorted(sums, before + most, "right")), begin + 1)
+            yield from self._run(numbers[begin:end])
+            begin = end
 
     def rows(self, begin: int, end: int, dtype: Any) -> LeafRows:
         """The rows of bundles begin .. end-1; codes of quasi-identifiers as `dtype`."""
@@ -91,16 +95,16 @@ class BundleReader:
         upper = self.tree.cuts[begin : begin + len(bundles) - 1]
         return joined([_from_zero(checked(bundle.cuts, self.space)) for bundle in bundles], upper)
 
-    def _run(self, begin: int, end: int) -> Iterator[Bundle]:
+    def _run(self, numbers: NDArray[np.int64]) -> Iterator[Bundle]:
         """Read bundles with one call."""
         tree = self.tree
-        n_pages = tree.n_pages[begin:end]
+        n_pages = tree.n_pages[numbers]
         first = np.cumsum(n_pages) - n_pages
-        ids = (np.repeat(tree.page[begin:end] - first, n_pages) + np.arange(int(n_pages.sum()))).astype(np.uint64)
+        ids = (np.repeat(tree.page[numbers] - first, n_pages) + np.arange(int(n_pages.sum()))).astype(np.uint64)
         run = np.empty((len(ids), self.pages.page_bytes), np.uint8)
         lengths = self.pages.read_run(ids, run)
         contents = payloads(run)
-        for number, at, n in zip(range(begin, end), first.tolist(), n_pages.tolist(), strict=True):
+        for number, at, n in zip(numbers.tolist(), first.tolist(), n_pages.tolist(), strict=True):
             if n == 1:
                 content = contents[at, : int(lengths[at])]
             else:

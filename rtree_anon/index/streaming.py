@@ -12,7 +12,7 @@ Invariant: what is pending is what the journal holds behind the newest commit. A
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,13 @@ from rtree_anon.index.applying import apply_pending
 from rtree_anon.index.carried import read_columns
 from rtree_anon.index.catalog import read_directory
 from rtree_anon.index.existing import moved_codes
+from rtree_anon.index.keys import SharedIdError, refuse, require_distinct, stored_keys
 from rtree_anon.index.loading import Resources
 from rtree_anon.index.operations import Kind, Operation, operations
 from rtree_anon.index.pending import Pending
+from rtree_anon.index.reading import BundleReader
 from rtree_anon.index.view import View
 from rtree_anon.io.coding import RowCoder
-from rtree_anon.io.column_codings import DictionaryColumn
 from rtree_anon.io.loading import prepare_load
 from rtree_anon.io.row_bytes import RowBatch, in_pieces
 from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
@@ -43,7 +44,12 @@ Ids = NDArray[np.int64]
 
 
 class NeedsLoadError(Exception):
-    """Rows that change what codes of others mean: they have to be loaded, not inserted."""
+    """Rows that change what codes or ids of others mean: they have to be loaded, not inserted."""
+
+    def __init__(self, rows: Any) -> None:
+        """The rows, which may have been a stream."""
+        super().__init__("these rows have to be loaded")
+        self.rows = rows
 
 
 class Streaming:
@@ -66,6 +72,7 @@ class Streaming:
     def n_rows(self) -> int:
         """Rows of the index, with everything that was acknowledged."""
         with self._lock:
+            self._see_newest()
             return self._view.catalog.n_rows + self._pending.n_rows - self._pending.n_gone
 
     @property
@@ -73,26 +80,26 @@ class Streaming:
         """Whether there is anything that the newest version does not have."""
         return bool(self._pending) or self._last_seq > self._store.journal_seq
 
-    def insert(self, rows: Any, durable: bool) -> Ids:
-        """Insert rows; their ids."""
+    def insert(self, rows: Any, durable: bool) -> NDArray[Any]:
+        """Insert rows; their ids, or the keys that name them."""
         with self._lock:
             self._refuse_models()
             self._make_room()
             operation, codes = self._coded(Kind.INSERT, rows, None)
+            names = self._names(operation.ids, codes)
             if not len(operation.ids):
-                return operation.ids
+                return names
             self._accept(operation, codes)
         self._acknowledge(durable)
-        return operation.ids
+        return names
 
     def update(self, ids: Any, rows: Any, durable: bool) -> None:
         """Give rows other values."""
         with self._lock:
             self._refuse_models()
             self._make_room()
-            wanted = _distinct_ids(ids)
-            self._require_known(wanted)
-            operation, codes = self._coded(Kind.UPDATE, rows, wanted)
+            wanted, keys = self._known_rows(ids)
+            operation, codes = self._coded(Kind.UPDATE, rows, wanted, keys)
             if not len(wanted):
                 return
             self._accept(operation, codes)
@@ -103,8 +110,7 @@ class Streaming:
         with self._lock:
             self._refuse_models()
             self._make_room()
-            wanted = _distinct_ids(ids)
-            self._require_known(wanted)
+            wanted, _ = self._known_rows(ids)
             if not len(wanted):
                 return
             self._accept(Operation(Kind.DELETE, wanted), None)
@@ -123,6 +129,7 @@ class Streaming:
     def checkpoint(self) -> int:
         """Put everything into pages; the version that has it."""
         with self._lock:
+            self._see_newest()
             if self.has_changes:
                 apply_pending(
                     self._store,
@@ -135,13 +142,18 @@ class Streaming:
                     journal_seq=self._last_seq,
                     threads=self._resources.threads,
                 )
-                self._begin(self._refresh())
+                self._see_newest()
             return self._view.version
 
     def begin_again(self, view: View) -> None:
         """Something else made a new version."""
         with self._lock:
             self._begin(view)
+
+    def _see_newest(self) -> None:
+        """After every commit, even if looking at the new version failed at first: what it has is pending no more."""
+        if self._view.version != self._store.commit_id:
+            self._begin(self._refresh())
 
     def _begin(self, view: View) -> None:
         catalog = view.catalog
@@ -168,11 +180,17 @@ class Streaming:
 
     def _make_room(self) -> None:
         """Before an operation, so that one that fails has changed nothing."""
+        self._see_newest()
         if self._pending.n_bytes > self._resources.memory_bytes * _PENDING_SHARE:
             self.checkpoint()
 
-    def _coded(self, kind: Kind, rows: Any, ids: Ids | None) -> tuple[Operation, NDArray[np.int64]]:
-        """Code rows. Schema and dictionaries grow; an error leaves them as they were."""
+    def _coded(
+        self, kind: Kind, rows: Any, ids: Ids | None, keys: NDArray[np.int64] | None = None
+    ) -> tuple[Operation, NDArray[np.int64]]:
+        """Code rows. Schema and dictionaries grow; an error leaves them as they were.
+
+        An update names rows by `ids`, and by the `keys` that these come from.
+        """
         known = self._stored
         sizes = {} if known is None else known.sizes()
         batches: list[RowBatch] = []
@@ -186,18 +204,21 @@ class Streaming:
                 dictionary_bytes=int(self._resources.memory_bytes * _DICTIONARY_SHARE),
                 sample_rows=1,
             ) as prepared:
-                if self._is_bound and not _codes_stay(RowCoder(self._schema), prepared.coder):
-                    raise NeedsLoadError
+                has_room = known is None or len(known.ranges) == len(prepared.stored.ranges)
+                if self._is_bound and not (has_room and _codes_stay(RowCoder(self._schema), prepared.coder)):
+                    raise NeedsLoadError(prepared.rows_again(rows))
                 for batch, part in prepared.coded_rows(_RECORD_ROWS):
                     batches += in_pieces(batch, _RECORD_BYTES)
                     codes.append(part)
                 schema, stored = prepared.schema, prepared.stored
             n_columns = len(schema.quasi) + len(stored.ranges) + 1
             whole = np.empty((n_columns, sum(part.shape[1] for part in codes)), np.int64)
-            own = slice(None) if stored.key is not None else slice(0, -1)
+            own = slice(None) if stored.has_own_ids else slice(0, -1)
             np.concatenate([np.empty((whole[own].shape[0], 0), np.int64), *codes], axis=1, out=whole[own])
-            whole[-1] = self._ids(whole, stored, ids)
-            _check_text_keys(whole[len(schema.quasi) :], stored, sizes, is_update=kind == Kind.UPDATE)
+            try:
+                whole[-1] = self._ids(whole, stored, ids, keys)
+            except SharedIdError:
+                raise NeedsLoadError(batches) from None
         except BaseException:
             if known is not None:
                 known.cut_back(sizes)
@@ -205,23 +226,75 @@ class Streaming:
         self._schema, self._columns, self._is_bound = schema, stored, True
         return Operation(kind, whole[-1].copy(), batches), whole
 
-    def _ids(self, codes: NDArray[np.int64], stored: StoredColumns, ids: Ids | None) -> Ids:
+    def _ids(
+        self, codes: NDArray[np.int64], stored: StoredColumns, ids: Ids | None, keys: NDArray[np.int64] | None
+    ) -> Ids:
         n = codes.shape[1]
         if ids is not None and len(ids) != n:
             raise UsageError(f"{len(ids)} ids were given for {n} rows; an update needs one row for every id.")
-        if stored.key is None:
+        if not stored.has_own_ids:
             return np.arange(self._next_id, self._next_id + n) if ids is None else ids
-        keys: Ids = codes[-1]
+        own: Ids = codes[-1]
         if ids is not None:
-            if not np.array_equal(ids, keys):
-                raise UsageError(f"The rows of an update must have the keys that are named, column {stored.key[0]!r}.")
-            return keys
-        ordered = np.sort(keys)
-        taken = ordered[1:][ordered[1:] == ordered[:-1]]
-        taken = keys[self._is_known(keys)] if not len(taken) else taken
+            if not np.array_equal(ids, own) or not (keys is None or np.array_equal(keys, stored.key_codes(codes[:-1]))):
+                named = stored.key_type[0] if stored.key_type else "id"
+                raise UsageError(f"The rows of an update must have the keys that are named, column {named!r}.")
+            return own
+        if stored.key_column is not None:
+            self._require_new_keys(stored, stored.key_codes(codes[:-1]), own)
+            return own
+        assert stored.key is not None
+        order = np.argsort(own, kind="stable")
+        taken = np.sort(order[1:][own[order[1:]] == own[order[:-1]]])
+        taken = np.flatnonzero(self._is_known(own)) if not len(taken) else taken
         if len(taken):
-            raise InputError(f"the key {int(taken[0])} names more than one row", column=stored.key[0])
+            first = int(taken[0])
+            raise InputError(f"the key {own[first]} names more than one row", row=first + 1, column=stored.key[0])
+        return own
+
+    def _require_new_keys(self, stored: StoredColumns, keys: NDArray[np.int64], ids: Ids) -> None:
+        """None of these keys names a row; SharedIdError where the id of one does."""
+        require_distinct(stored, keys, ids)
+        known = self._is_known(ids)
+        if known.any():
+            same = (self._keys_of(stored, ids[known]) == keys[:, known]).all(axis=0)
+            refuse(stored, keys, np.flatnonzero(known)[same])
+            raise SharedIdError
+
+    def _keys_of(self, stored: StoredColumns, ids: Ids) -> NDArray[np.int64]:
+        """The keys of rows that there are, as codes [column, row]."""
+        assert stored.key_column is not None
+        keys = np.empty((len(stored.key_column.ranges), len(ids)), np.int64)
+        places = self._pending.find(ids)
+        waits = places >= 0
+        if waits.any():
+            keys[:, waits] = stored.key_codes(self._pending.rows_at(places[waits])[:-1])
+        view, rest = self._view, ids[~waits]
+        if len(rest):
+            reader = BundleReader(view.pages, view.tree, view.space, len(stored.ranges))
+            keys[:, ~waits] = stored_keys(reader, stored, rest, self._directory.find(rest))
         return keys
+
+    def _names(self, ids: Ids, codes: NDArray[np.int64]) -> NDArray[Any]:
+        """What rows that were just coded are named by."""
+        stored = self._columns
+        return ids if stored is None or stored.key_column is None else stored.key_names(codes[:-1])
+
+    def _known_rows(self, names: Any) -> tuple[Ids, NDArray[np.int64] | None]:
+        """The ids of rows that a user names, all of which there are; and their keys, where ids come from keys."""
+        stored = self._stored
+        if stored is None or stored.key_column is None:
+            ids = _distinct_ids(names)
+            self._require_known(ids, self._is_known(ids))
+            return ids, None
+        keys = stored.key_column.named(names)
+        ids = stored.key_column.ids(keys)
+        known = self._is_known(ids)
+        known[known] = (self._keys_of(stored, ids[known]) == keys[:, known]).all(axis=0)
+        self._require_known(stored.key_names(keys), known)
+        if len(np.unique(ids)) != len(ids):
+            raise UsageError("A row is named twice in one call.")
+        return ids, keys
 
     def _accept(self, operation: Operation, codes: NDArray[np.int64] | None) -> None:
         """An operation that was found to be right: to the journal, then to what is pending."""
@@ -246,38 +319,22 @@ class Streaming:
         if codes is not None:
             self._pending.add(codes)
         if operation.kind == Kind.INSERT and self._columns is not None:
-            self._next_id = self._next_id + len(ids) if self._columns.key is None else ID_RANGE[1] + 1
+            self._next_id = self._next_id + len(ids) if not self._columns.has_own_ids else ID_RANGE[1] + 1
 
     def _is_known(self, ids: Ids) -> NDArray[np.bool_]:
         waits = self._pending.find(ids) >= 0
         return waits | ((self._directory.find(ids) >= 0) & ~self._pending.is_gone(ids))
 
-    def _require_known(self, ids: Ids) -> None:
-        unknown = ids[~self._is_known(ids)]
+    def _require_known(self, names: NDArray[Any], known: NDArray[np.bool_]) -> None:
+        unknown = names[~known]
         if len(unknown):
             more = f" (and {len(unknown) - 1:,} more)" if len(unknown) > 1 else ""
-            raise InputError(f"there is no row {int(unknown[0])}{more}; nothing was changed")
+            raise InputError(f"there is no row {unknown[:1].tolist()[0]!r:.80}{more}; nothing was changed")
 
     def _acknowledge(self, durable: bool) -> None:
         """Outside the lock: calls from many threads share a sync."""
         if durable:
             self.flush()
-
-
-def _check_text_keys(
-    carried: NDArray[np.int64], stored: StoredColumns, sizes: Mapping[str, int], *, is_update: bool
-) -> None:
-    """Keys that are no whole numbers are known by their numbers in a dictionary, which deleted rows leave behind."""
-    at = 0
-    for column in stored.columns:
-        if isinstance(column, DictionaryColumn) and column.is_key:
-            if is_update:
-                raise UsageError(f"Rows with the key {column.name!r}, which is text, are deleted and inserted again.")
-            numbers = carried[at]
-            n_known = sizes.get(column.name, 0)
-            if len(np.unique(numbers)) != len(numbers) or bool((numbers < n_known).any()):
-                raise InputError("a key names more than one row, or one that was deleted", column=column.name)
-        at += len(column.ranges)
 
 
 def _codes_stay(before: RowCoder, after: RowCoder) -> bool:

@@ -7,7 +7,7 @@ Beyond what storage checks (every byte is what was written, every page is reacha
     counts      rows, leaves and bundles add up; every leaf has k rows (a single leaf may have fewer)
     model       every leaf satisfies the privacy model (unless it is the only one), as the checker measures it
     order       a row that is routed from the root arrives in the bundle that holds it
-    ids         no two rows have the same, and all are below the next one
+    ids         no two rows have the same, and all are below the next one; those of keys are the keys' own
     directory   it has every row, in the bundle that holds it, and no other
     pages       every page belongs to one bundle, to the catalog, to the directory or to an earlier version
 
@@ -27,7 +27,7 @@ from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.catalog import catalog_pages, dictionary_pages, directory_pages, read_directory
 from rtree_anon.index.cuts import Cuts, checked
-from rtree_anon.index.ids import IdSet
+from rtree_anon.index.directory import Directory
 from rtree_anon.index.judging import carried_of
 from rtree_anon.index.view import View, tree_pages
 from rtree_anon.kernels.routing import RouteTable, route_batch
@@ -112,34 +112,21 @@ def _check_rows(view: View) -> tuple[int, int]:
     _check_sides(view, tree.cuts, upper, "the upper tree")
     table, counts = tree.cuts.route_table, np.zeros(len(tree), np.int64)
     smallest, largest = 2**62, 0
-    ids = IdSet(view.catalog.n_rows, view.catalog.next_id)
-    directory = read_directory(view.pages, view.catalog)
-    if sum(int((ranges.end - ranges.first).sum()) for ranges in directory.ranges()) != view.catalog.n_rows:
-        raise _wrong(view, "the directory has another number of rows")
+    directory = _checked_directory(view)
     measured = None if view.catalog.is_plain or int(tree.n_leaves.sum()) == 1 else _LeafMeasures(view)
-    while not ids.complete:
-        for number, bundle in enumerate(view.reader.bundles(0, len(tree))):
-            if ids.is_first_pass:
-                codes = np.empty((bundle.n_rows, len(space)), np.int64)
-                view.reader.read_codes(number, bundle, codes)
-                leaves = _boxes(codes, bundle.starts, space)
-                _check_bundle(view, number, bundle, leaves, upper)
-                _check_route(view, number, codes, table, counts)
-                if bool((directory.find(bundle.ids) != tree.name[number]).any()):
-                    raise _wrong(view, f"the directory does not find the rows of bundle {number}")
-                if measured is not None:
-                    measured.add(bundle)
-                sizes = np.diff(bundle.starts)
-                smallest, largest = min(smallest, int(sizes.min())), max(largest, int(sizes.max()))
-            ids.add(bundle.ids)
+    for number, bundle in enumerate(view.reader.bundles(0, len(tree))):
+        codes = np.empty((bundle.n_rows, len(space)), np.int64)
+        view.reader.read_codes(number, bundle, codes)
+        leaves = _boxes(codes, bundle.starts, space)
+        _check_bundle(view, number, bundle, leaves, upper)
+        _check_route(view, number, codes, table, counts)
+        _check_ids(view, number, bundle, directory)
         if measured is not None:
-            measured.finish()
-            measured = None
-        ids.end_pass()
-        if ids.twice is not None:
-            raise _wrong(view, f"two rows have the id {ids.twice}")
-        if ids.outside is not None:
-            raise _wrong(view, f"a row has the id {ids.outside}, which was never given")
+            measured.add(bundle)
+        sizes = np.diff(bundle.starts)
+        smallest, largest = min(smallest, int(sizes.min())), max(largest, int(sizes.max()))
+    if measured is not None:
+        measured.finish()
     return smallest, largest
 
 
@@ -171,6 +158,44 @@ class _LeafMeasures:
         if unmet is not None:
             raise _wrong(self._view, f"a leaf breaks the privacy model {self._model.model}: {unmet}")
         self._bundles, self._n_rows = [], 0
+
+
+def _checked_directory(view: View) -> Directory:
+    """Its ranges are disjoint and have as many ids as there are rows."""
+    directory = read_directory(view.pages, view.catalog)
+    n_rows, before = 0, -1
+    for ranges in directory.ranges():
+        if not len(ranges) or int(ranges.first[0]) < before:
+            raise _wrong(view, "pages of the directory are empty or overlap")
+        n_rows, before = n_rows + int((ranges.end - ranges.first).sum()), int(ranges.end[-1])
+    if n_rows != view.catalog.n_rows:
+        raise _wrong(view, "the directory has another number of rows")
+    return directory
+
+
+def _check_ids(view: View, number: int, bundle: Bundle, directory: Directory) -> None:
+    """Every row is found by its id, which is its own and, where rows have keys, that of its key.
+
+    An id leads to one bundle. So ids that are different within each bundle are different everywhere, and as there are
+    as many rows as the directory has ids, it has no others.
+    """
+    ids, next_id = bundle.ids, view.catalog.next_id
+    outside = ids[(ids < 0) | (ids >= next_id)]
+    if len(outside):
+        raise _wrong(view, f"a row has the id {int(outside[0])}, which was never given")
+    ordered = np.sort(ids)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise _wrong(view, f"two rows have the id {int(twice[0])}")
+    if bool((directory.find(ids) != view.tree.name[number]).any()):
+        raise _wrong(view, f"the directory does not find the rows of bundle {number}")
+    key = view.carried.key_column
+    if key is not None:
+        end = view.reader.n_columns - 1
+        codes = bundle.columns(end - len(key.ranges), end, np.int64)
+        key.decode(codes)  # raises where it is no key
+        if not np.array_equal(key.ids(codes.T), ids):
+            raise _wrong(view, f"a row of bundle {number} has another id than its key")
 
 
 def _check_bundle(view: View, number: int, bundle: Bundle, leaves: _Boxes, upper: _Boxes) -> None:

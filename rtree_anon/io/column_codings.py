@@ -15,16 +15,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
-from rtree_anon.io.cells import CellError
 from rtree_anon.io.conforming import conform
-from rtree_anon.io.dictionaries import MAX_VALUES, MISSING_NUMBER, GrowingDictionary, bytes_of
+from rtree_anon.io.dictionaries import MAX_VALUES, MISSING_NUMBER, GrowingDictionary, as_bytes
+from rtree_anon.io.key_column import KeyColumn
 from rtree_anon.io.stored_types import value_type
 from rtree_anon.io.types import decoded
 from rtree_anon.io.values import null_mask, raw_values
 from rtree_anon.space import missing_code
 from rtree_anon.storage.budget import MemoryBudget
 
-KEY_MISSING = "the key is missing; every row needs one"
 _LOW_HALF = 0xFFFFFFFF
 _PERSON_KEY = np.uint64(0x5851F42D4C957F2D)  # the same always: the next load must find the same people
 
@@ -130,7 +129,6 @@ class DictionaryColumn:
 
     name: str
     dictionary: GrowingDictionary
-    is_key: bool = False  # every row must have a value
 
     @property
     def data_type(self) -> pa.DataType:
@@ -148,10 +146,7 @@ class DictionaryColumn:
 
     def number(self, column: pa.Array) -> NDArray[np.int32]:
         """The values' numbers. New values are added: call it in reading order, from one thread at a time."""
-        numbers = self.dictionary.number(column)
-        if self.is_key and len(numbers) and int(numbers.min()) == MISSING_NUMBER:
-            raise CellError(int(np.argmin(numbers)), KEY_MISSING)
-        return numbers
+        return self.dictionary.number(column)
 
     def decode(self, codes: Codes) -> pa.Array:
         mask = codes[:, 0] == missing_code(codes.dtype)
@@ -181,7 +176,7 @@ class PersonColumn:
 
         hashes = np.zeros(len(column), np.uint64)
         if not pa.types.is_null(column.type):
-            hash_values(*bytes_of(column), _PERSON_KEY, hashes)  # type: ignore[no-untyped-call]
+            hash_values(*as_bytes(column), _PERSON_KEY, hashes)  # type: ignore[no-untyped-call]
         bits, mask = hashes.view(np.int64), null_mask(column)
         return [_with_missing(bits >> 32, mask, dtype), _with_missing(bits & _LOW_HALF, mask, dtype)]
 
@@ -208,17 +203,17 @@ def stored_form(column: pa.Array, stored: StoredColumn) -> pa.Array:
 
 
 def coding_of(column: StoredColumn) -> str:
+    if isinstance(column, KeyColumn):
+        return column.coding
     if isinstance(column, DictionaryColumn):
-        return "key" if column.is_key else "dictionary"
+        return "dictionary"
     if isinstance(column, PersonColumn):
         return "person"
     return "whole" if isinstance(column, WholeColumn) else "halves"
 
 
-def coding_for(data_type: pa.DataType, *, is_key: bool, is_person: bool = False) -> str:
-    if is_key:
-        return "key"
-    if is_person and not pa.types.is_null(data_type) and coding_for(data_type, is_key=False) == "dictionary":
+def coding_for(data_type: pa.DataType, *, is_person: bool = False) -> str:
+    if is_person and not pa.types.is_null(data_type) and coding_for(data_type) == "dictionary":
         return "person"
     if pa.types.is_null(data_type) or pa.types.is_decimal(data_type):
         return "dictionary"
@@ -230,11 +225,13 @@ def coding_for(data_type: pa.DataType, *, is_key: bool, is_person: bool = False)
 def make_column(name: Any, data_type: pa.DataType, coding: str, budget: MemoryBudget) -> StoredColumn:
     if not isinstance(name, str):
         raise ValueError("a column's name must be text")
-    if coding in ("dictionary", "key"):
-        return DictionaryColumn(name, GrowingDictionary(name, data_type, budget), coding == "key")
-    if coding == coding_for(data_type, is_key=False, is_person=True) == "person":
+    if coding.startswith("key:"):
+        return KeyColumn.from_coding(name, data_type, coding)
+    if coding == "dictionary":
+        return DictionaryColumn(name, GrowingDictionary(name, data_type, budget))
+    if coding == coding_for(data_type, is_person=True) == "person":
         return PersonColumn(name, data_type)
-    if coding != coding_for(data_type, is_key=False):
+    if coding != coding_for(data_type):
         raise ValueError("the coding does not fit the type")
     return WholeColumn(name, data_type) if coding == "whole" else HalvesColumn(name, data_type)
 

@@ -64,9 +64,9 @@ class GrowingDictionary:
             return np.full(len(column), MISSING_NUMBER, np.int32)
         if pa.types.is_null(self.data_type):  # the first values decide
             self.data_type = column.type
-            if not _byte_width(column.type):
+            if not byte_width(column.type):
                 self.data_type = pa.string() if is_text(column.type) else pa.binary()
-        offsets, data = bytes_of(column)
+        offsets, data = as_bytes(column)
         mask = null_mask(column)
         return self._interned(offsets, data, _NONE_MISSING if mask is None else mask, len(column))
 
@@ -108,7 +108,7 @@ class GrowingDictionary:
         if len(batches) != 1 or types != [self._slice(0).type] or batches[0].column(0).null_count:
             raise self._damaged("does not hold one column of its type")
         values = batches[0].column(0)
-        offsets, data = bytes_of(values)
+        offsets, data = as_bytes(values)
         numbers = self._interned(offsets, data, _NONE_MISSING, len(values))
         if not np.array_equal(numbers, np.arange(before, before + len(values))):
             raise self._damaged("has a value twice")
@@ -191,7 +191,7 @@ class GrowingDictionary:
 
     def _slice(self, first: int) -> pa.Array:
         """The values from a number on; text with 64-bit offsets."""
-        n, width = self._n - first, _byte_width(self.data_type)
+        n, width = self._n - first, byte_width(self.data_type)
         if width:
             arena = self._arena[int(self._ends[first]) : int(self._ends[self._n])]
             if pa.types.is_boolean(self.data_type):
@@ -207,12 +207,12 @@ class GrowingDictionary:
         return CorruptionError(f"The dictionary of column {self.name!r} {problem}; the index is damaged.")
 
 
-def bytes_of(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+def as_bytes(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Where each value begins (one entry more than values), and the bytes."""
     data_type = column.type
     if pa.types.is_boolean(data_type):
         column = column.cast(pa.uint8())
-    width = _byte_width(data_type)
+    width = byte_width(data_type)
     if width:
         raw = column.buffers()[1]
         data = np.frombuffer(raw, np.uint8) if raw is not None else np.zeros(0, np.uint8)
@@ -228,7 +228,7 @@ def bytes_of(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     return offsets, np.frombuffer(content, np.uint8) if content is not None else np.zeros(0, np.uint8)
 
 
-def _byte_width(data_type: pa.DataType) -> int:
+def byte_width(data_type: pa.DataType) -> int:
     """Bytes of a value; 0 where values differ in length (a truth value is kept as a byte)."""
     if pa.types.is_boolean(data_type):
         return 1

@@ -14,6 +14,7 @@ the threads that code them: dictionaries grow while a batch is read, before it i
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -77,7 +78,11 @@ def prepare_load(
         plan.learn_again(again)
         bound = plan.bound_schema()
         if stored is None:
-            stored = StoredColumns.for_types(schema, plan.carried_types(), opened.name, dictionary_bytes)
+            types = plan.carried_types()
+            stored = StoredColumns.for_types(schema, types, opened.name, dictionary_bytes, plan.longest_key)
+        elif stored.key_column is not None:
+            with located(Origin(opened.name), stored.key_column.name):
+                stored = stored.with_key(stored.key_column.with_room_for(plan.longest_key))
     except BaseException:
         if spool is not None:
             spool.close()
@@ -130,7 +135,13 @@ class PreparedLoad:
     @property
     def key_is_id(self) -> bool:
         """Whether rows come with ids: those of the schema's key."""
-        return self.stored.key is not None
+        return self.stored.has_own_ids
+
+    def with_other_ids(self) -> PreparedLoad:
+        """The same rows; other ids for keys that are no whole numbers (two of which can have one id)."""
+        column = self.stored.key_column
+        assert column is not None
+        return replace(self, stored=self.stored.with_key(column.with_salt(secrets.randbits(64))))
 
     def ranges(self, *, with_ids: bool = False, own_rows_only: bool = False) -> list[Range]:
         """The ranges of the columns of codes, in their order: quasi-identifiers, carried columns, ids.
@@ -183,6 +194,12 @@ class PreparedLoad:
             if codes.dtype != np.int64:
                 wide[codes == missing_code(codes.dtype)] = missing_code(np.int64)
             yield typed(piece, self._parsed).batch, wide
+
+    def rows_again(self, given: Any) -> Any:
+        """What can be handed in once more: `given`, or where that was a stream, what it held."""
+        if self._spool is None:
+            return given
+        return [piece.batch for piece in self._source.pieces(list(self.schema.column_names))]
 
     @property
     def _no_rows(self) -> NDArray[Any]:
@@ -238,7 +255,7 @@ class PreparedLoad:
                 codes[at] = part
                 at += 1
         if self.key_is_id:
-            codes[-1] = self.stored.ids(batch, origin)
+            codes[-1] = self.stored.ids(batch, origin, codes[len(self.coder.coders) : -1])
         elif first_id is not None:
             codes[-1] = np.arange(first_id, first_id + batch.num_rows)
         return codes

@@ -10,6 +10,7 @@ from rtree_anon.errors import InputError
 from rtree_anon.io.cells import located
 from rtree_anon.io.column_types import stated_types, typed
 from rtree_anon.io.conforming import conform
+from rtree_anon.io.key_column import longest_value
 from rtree_anon.io.learning import ColumnLearner, is_settled
 from rtree_anon.io.parquet_statistics import ParquetStatistics
 from rtree_anon.io.sampling import Reservoir
@@ -41,6 +42,11 @@ class LoadPlan:
         self._learners = {name: self._learner(name, attribute) for name, attribute in unsettled.items()}
         self._learners |= {name: self._learner(name, None) for name in self._carried if name in self._purposes}
         self._waiting = set(self._learners)  # columns that a pass has to be made for
+        # A key that may turn out to be no whole number is stored as it is: there must be room for the longest.
+        key = schema.key
+        has_length = key is not None and not pa.types.is_integer(self._carried[key])
+        self._key = key if has_length and (stored is None or stored.key_column is not None) else None
+        self.longest_key = 0  # in bytes
 
     def use_statistics(self, statistics: ParquetStatistics) -> None:
         """Learn from Parquet's statistics whatever they can tell."""
@@ -63,6 +69,7 @@ class LoadPlan:
             names = list(self._schema.column_names)
         else:
             wanted = self._waiting | (set() if reservoir is None else set(self._schema.quasi_names))
+            wanted = wanted if self._key is None else wanted | {self._key}
             names = [name for name in self._schema.column_names if name in wanted]
         if not names:
             return 0
@@ -75,6 +82,8 @@ class LoadPlan:
                     with located(piece.origin, name):
                         column = conform(column, self._parsed[name]) if name in self._parsed else column
                     self._learners[name].observe(column, piece.origin)
+            if self._key is not None:
+                self.longest_key = max(self.longest_key, longest_value(piece.batch.column(self._key)))
             if reservoir is not None:
                 reservoir.observe(piece.batch)
             if spool is not None:

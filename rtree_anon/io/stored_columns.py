@@ -2,10 +2,12 @@
 
     truth values, whole numbers and floats of up to 32 bits, days, times of day    one column: the number, or the bits
     everything of 64 bits: whole numbers, floats, points in time, durations        two: the high and the low 32 bits
-    text, binary, decimals; keys that are no whole numbers; columns without values one: a number in a dictionary
+    text, binary, decimals; columns without values                                 one: a number in a dictionary
     people who are text, binary or decimals                                        two: halves of a hash
+    keys that are no whole numbers                                                 their bytes (key_column.py)
 
-Whole-number keys are not among them: such a key is the row's id. A missing value is missing in all its columns.
+Whole-number keys are not among them: such a key is the row's id. Other keys come last, and the id is made from them. A
+missing value is missing in all its columns.
 Floats are stored bit by bit, so NaN payloads and -0.0 come back as they were.
 
 Invariant: what a code means never changes. The types are fixed by the first load; a later file may hold a column in
@@ -24,7 +26,6 @@ from numpy.typing import NDArray
 from rtree_anon.errors import CorruptionError, SchemaError
 from rtree_anon.io.cells import CellError, Origin, located, shown_at
 from rtree_anon.io.column_codings import (
-    KEY_MISSING,
     Codes,
     DictionaryColumn,
     Range,
@@ -36,6 +37,7 @@ from rtree_anon.io.column_codings import (
 )
 from rtree_anon.io.conforming import conform
 from rtree_anon.io.dictionaries import GrowingDictionary
+from rtree_anon.io.key_column import KEY_MISSING, KeyColumn
 from rtree_anon.io.stored_types import stored_type, stored_type_from_text, stored_type_text
 from rtree_anon.io.values import null_mask, raw_values
 from rtree_anon.schema import Schema
@@ -55,7 +57,7 @@ class StoredColumns:
 
     @classmethod
     def for_types(
-        cls, schema: Schema, types: Mapping[str, pa.DataType], source: str, limit_bytes: int
+        cls, schema: Schema, types: Mapping[str, pa.DataType], source: str, limit_bytes: int, longest_key: int = 0
     ) -> StoredColumns:
         """The columns of a first load. `limit_bytes` is for all dictionaries together."""
         columns: list[StoredColumn] = []
@@ -63,11 +65,14 @@ class StoredColumns:
         key = None
         for name in schema.payload_names:
             data_type = stored_type(types[name], source, name)
-            if name == schema.key and pa.types.is_integer(data_type):
+            if name != schema.key:
+                coding = coding_for(data_type, is_person=name == schema.identity)
+                columns.append(make_column(name, data_type, coding, budget))
+            elif pa.types.is_integer(data_type):
                 key = name, data_type
-                continue
-            coding = coding_for(data_type, is_key=name == schema.key, is_person=name == schema.identity)
-            columns.append(make_column(name, data_type, coding, budget))
+            else:
+                with located(Origin(source), name):
+                    columns.append(KeyColumn.for_length(name, data_type, longest_key))
         return cls(columns, key)
 
     @classmethod
@@ -83,9 +88,33 @@ class StoredColumns:
                     key = name, data_type
                 else:
                     columns.append(make_column(name, data_type, coding, budget))
-        except (TypeError, ValueError, SchemaError):
+            if any(isinstance(column, KeyColumn) for column in (columns[:-1] if key is None else columns)):
+                raise ValueError("the key is not the last column, or not the only key")
+        except (TypeError, ValueError, AttributeError, SchemaError):
             raise CorruptionError("The description of the carried columns is damaged.") from None
         return cls(columns, key)
+
+    @property
+    def key_column(self) -> KeyColumn | None:
+        """The key, where it is stored beside the row's other values and the id is made from it; the last column."""
+        last = self.columns[-1] if self.columns else None
+        return last if isinstance(last, KeyColumn) else None
+
+    @property
+    def has_own_ids(self) -> bool:
+        """Whether rows come with their ids: those of a key."""
+        return self.key is not None or self.key_column is not None
+
+    @property
+    def key_type(self) -> tuple[str, pa.DataType] | None:
+        """Name and type of the key, whichever kind it is."""
+        column = self.key_column
+        return self.key if column is None else (column.name, column.data_type)
+
+    def with_key(self, key_column: KeyColumn) -> StoredColumns:
+        """The same columns (and dictionaries) with more room for keys, or other ids for them."""
+        assert self.key_column is not None
+        return StoredColumns((*self.columns[:-1], key_column))
 
     @property
     def description(self) -> list[list[str]]:
@@ -135,8 +164,21 @@ class StoredColumns:
             at += width
         return columns
 
-    def ids(self, batch: pa.RecordBatch, origin: Origin) -> NDArray[np.int64]:
-        """The key's values as ids."""
+    def key_codes(self, carried: Codes) -> Codes:
+        """The key's part of the codes [column, row] of all carried columns."""
+        assert self.key_column is not None
+        return carried[len(carried) - len(self.key_column.ranges) :]
+
+    def key_names(self, carried: Codes) -> NDArray[Any]:
+        """The keys, as Python's values, of the codes [column, row] of all carried columns, or of the key alone."""
+        assert self.key_column is not None
+        names: NDArray[Any] = self.key_column.decode(self.key_codes(carried).T).to_numpy(zero_copy_only=False)
+        return names
+
+    def ids(self, batch: pa.RecordBatch, origin: Origin, carried: Codes) -> NDArray[np.int64]:
+        """The rows' ids by their key; `carried` are the codes [column, row] of all carried columns."""
+        if self.key_column is not None:
+            return self.key_column.ids(self.key_codes(carried))
         assert self.key is not None
         name, data_type = self.key
         with located(origin, name):

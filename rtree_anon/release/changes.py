@@ -82,9 +82,8 @@ class Changes:
         if len(count) and int(count.min()) < 0:
             raise UsageError(f"The table is not the release of version {self.since} at k={self.k}: it lacks rows.")
         kept = counted.select(table.schema.names).take(pa.array(np.repeat(np.arange(len(count)), count)))
-        return pa.concat_tables(
-            [kept.cast(added.schema) if kept.num_rows else kept.slice(0, 0).cast(added.schema), added]
-        )
+        # Where the columns differ (values are missing for the first time), all groups are replaced.
+        return pa.concat_tables([kept.cast(added.schema), added]) if kept.num_rows else added
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,120 +1,118 @@
-"""Crashes of the whole index on a simulated disk: after any of them, what was acknowledged is there (P1-P4).
-
-Every changing operation of a workload of inserts, deletes, updates and checkpoints is a crash point; each is looked at
-in several outcomes (what was not synced is lost, kept or torn). What recovery finds must be the state after some
-operation, no earlier than the last one that was acknowledged as durable.
-"""
+"""Crashes and faults of the whole index on a simulated disk: what was acknowledged is there (P1-P4, P8)."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-import rtree_anon as ra
-from rtree_anon.index.catalog import Catalog
-from rtree_anon.index.creating import create_index_store
-from rtree_anon.index.loading import Resources
-from rtree_anon.models import KAnonymity
-from rtree_anon.storage import open_store
-from tests.index.making import rows_by_id, tiny
-from tests.index.test_streaming import SCHEMA, rows
-from tests.storage.disk import CHANGING, SimulatedDisk, crash_fates
+from rtree_anon.errors import StorageError
+from tests.index.conftest import COUNTS
+from tests.index.crashes import explore_crashes, explore_second_crashes, inject_faults
+from tests.index.making import tiny
+from tests.index.workloads import WORKLOADS, IndexScript
+from tests.storage.deep import accumulate
+from tests.storage.disk import SimulatedDisk
+from tests.storage.faults import KINDS
 
-K = 3
-Rows = dict[int, tuple[Any, ...]]
-
-
-class Workload:
-    """The states that the index went through; `durable` is the number of the last one that was acknowledged."""
-
-    def __init__(self, disk: SimulatedDisk, directory: Path, seed: int) -> None:
-        self.disk, self.directory = disk, directory
-        self.generator = np.random.default_rng(seed)
-        self.states: list[Rows] = [{}]
-        self.durable = 0
-
-    def resources(self) -> Resources:
-        return Resources(1_000_000, 1, str(self.directory))
-
-    def run(self) -> None:
-        self.disk.make_directory("/d")
-        self.disk.sync_directory("/")
-        catalog = Catalog(SCHEMA, K, KAnonymity(K), "balanced", 0)
-        store = create_index_store("/d/i", catalog, fs=self.disk)
-        with ra.Index._opened("/d/i", store, self.resources()) as index:
-            for step in range(9):
-                self.change(index, durable=step % 3 != 1)
-                if step % 4 == 3:
-                    index.checkpoint()
-                    self.durable = len(self.states) - 1
-            index.checkpoint()
-            self.durable = len(self.states) - 1
-
-    def change(self, index: ra.Index, durable: bool) -> None:
-        now = dict(self.states[-1])
-        table = rows(self.generator, 14)
-        tuples = [tuple(row.values()) for row in table.to_pylist()]
-        gone = self.generator.permutation(sorted(now))[:9].tolist() if len(self.states) % 2 else []
-        first = max(max(now, default=-1), max(max(state, default=-1) for state in self.states)) + 1
-        self.states.append(now | dict(zip(range(first, first + 14), tuples, strict=True)))
-        ids = index.insert(table, durable=durable)
-        assert ids.tolist() == list(range(first, first + 14))
-        self.acknowledged(durable)
-        if gone:
-            self.states.append({row: values for row, values in self.states[-1].items() if row not in gone})
-            index.delete(gone, durable=durable)
-            self.acknowledged(durable)
-
-    def acknowledged(self, durable: bool) -> None:
-        if durable:
-            self.durable = len(self.states) - 1
-
-    def check(self, image: SimulatedDisk) -> None:
-        """What is found is one of the states from the last durable one on, and stays so."""
-        if not image.exists("/d/i"):
-            assert self.durable == 0 and len(self.states) == 1
-            return
-        with ra.Index._opened("/d/i", open_store("/d/i", fs=image), self.resources()) as index:
-            index.checkpoint()
-            found = rows_by_id(index) if len(index) else {}
-            assert found in self.states[self.durable :], f"{len(found)} rows are no state since {self.durable}"
-            if found:
-                view = index._current
-                sizes = np.concatenate([np.diff(bundle.starts) for bundle in view.reader.bundles(0, len(view.tree))])
-                assert sizes.min() >= K or len(sizes) == 1
+Tally = Callable[[str, int], None]
+SEEDS = {"streaming": (1, 2), "shrinking": (2,), "rebuilding": (1, 2)}  # odd ones have text keys
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_every_operation_is_a_crash_point(tmp_path: Path, seed: int) -> None:
-    n_images = sweep(tmp_path, seed, outcomes=2)
-    assert n_images > 150
+@pytest.mark.parametrize(("workload", "seed"), [(name, seed) for name in WORKLOADS for seed in SEEDS[name]])
+def test_every_operation_is_a_crash_point(workload: str, seed: int, tally: Tally) -> None:
+    n_images = explore_crashes(workload, seed, n_outcomes=2)
+    assert n_images > 100
+    tally("crash images", n_images)
+
+
+@pytest.mark.parametrize(("workload", "seed"), [("streaming", 1), ("rebuilding", 2)])
+def test_a_second_crash_during_recovery(workload: str, seed: int, tally: Tally) -> None:
+    n_first, n_images = explore_second_crashes(workload, seed, every=9)
+    assert n_images > n_first > 5
+    tally("crash images of recoveries", n_images)
+
+
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_is_a_named_error_and_leaves_an_allowed_state(kind: str, for_good: bool, tally: Tally) -> None:
+    n_faults = 0
+    for number, workload in enumerate(WORKLOADS):
+        every = {"EIO": 17, "ENOSPC": 7, "short write": 7}[kind]
+        n_faults += inject_faults(workload, kind, 3 + number, for_good=for_good, every=every)
+    assert n_faults > 20
+    tally("injected faults", n_faults)
+
+
+@pytest.mark.parametrize("file", ["journal", "data"])
+def test_after_a_failed_sync_the_writer_has_ended(tmp_path: Path, file: str) -> None:
+    """Nothing more is acknowledged by a handle whose sync failed; what was, is found when the index is opened again."""
+    disk = SimulatedDisk(1)
+    script = IndexScript(disk, tmp_path, 1, keyed=True)
+
+    def before(operation: str, path: str) -> None:
+        if operation == "sync" and path.endswith(file):
+            raise OSError(errno.EIO, "injected", path)
+
+    with tiny():
+        script.create()
+        script.insert(20)
+        disk.before = before
+        with pytest.raises(StorageError):
+            script.insert(5) if file == "journal" else script.checkpoint()
+        disk.before = lambda operation, path: None
+        for act in (script.checkpoint, lambda: script.insert(1), lambda: script.delete(1), script.opened.flush):
+            n_states = len(script.states)
+            with pytest.raises(StorageError, match="Open it again"):
+                act()
+            del script.states[n_states:]
+        with pytest.raises(StorageError):
+            script.opened.compact(scrub=True)
+        script.opened.close()
+        assert disk.n_open == 0
+        script.check(disk, goes_on=True)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(10, 30))
-def test_many_crashes(tmp_path: Path, seed: int) -> None:
-    assert sweep(tmp_path, seed, outcomes=8) > 600
+def test_every_operation_is_a_crash_point_deep(tally: Tally) -> None:
+    names = list(WORKLOADS)
+    n_now, total = accumulate(
+        "crash images",
+        20_000,
+        lambda seed: explore_crashes(names[seed // 2 % len(names)], seed, n_outcomes=8),
+        counts=COUNTS,
+    )
+    tally("crash images", n_now)
+    tally("crash images, all deep runs of this code", total)
 
 
-def sweep(directory: Path, seed: int, outcomes: int) -> int:
-    disk = SimulatedDisk(seed)
-    workload = Workload(disk, directory, seed)
-    n_images = n_operations = 0
+@pytest.mark.deep
+def test_a_second_crash_during_recovery_deep(tally: Tally) -> None:
+    names = list(WORKLOADS)
 
-    def crash_here(operation: str, path: str) -> None:
-        nonlocal n_images, n_operations
-        if operation not in CHANGING:
-            return
-        n_operations += 1
-        for outcome in range(outcomes):
-            number = outcome if outcomes > 2 else (n_operations * 2 + outcome) % 9
-            workload.check(disk.crash(crash_fates(number, seed * 7919 + n_operations)))
-            n_images += 1
+    def step(seed: int) -> int:
+        return explore_second_crashes(names[seed // 2 % len(names)], seed, every=3)[1]
 
-    disk.after = crash_here
-    with tiny():
-        workload.run()
-    return n_images
+    n_now, total = accumulate("crash images of recoveries", 5_000, step, counts=COUNTS)
+    tally("crash images of recoveries", n_now)
+    tally("crash images of recoveries, all deep runs of this code", total)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_at_every_operation_deep(kind: str, for_good: bool, tally: Tally) -> None:
+    """All positions, of a workload with text keys and of one without."""
+    what = f"faults: {kind}{', for good' if for_good else ''}"
+    cases = [(name, seed) for name in WORKLOADS for seed in (4, 5)]
+
+    def step(seed: int) -> int:
+        name, own = cases[seed % len(cases)]
+        inject_faults(name, kind, own, for_good=for_good)
+        return 1
+
+    n_now, total = accumulate(what, len(cases), step, counts=COUNTS)
+    tally(f"workloads with {what} at every operation", n_now)
+    tally(f"workloads with {what} at every operation, all deep runs of this code", total)

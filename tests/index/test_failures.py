@@ -122,7 +122,7 @@ def test_a_source_that_fails(path: Path, tmp_path: Path, name: str) -> None:
 
 def test_a_key_that_comes_twice(tmp_path: Path) -> None:
     table = pa.table({"a": list(range(40)), "id": [*range(39), 5], "name": [f"n{i % 39}" for i in range(40)]})
-    for key, message in (("id", "the key 5 names more than one row"), ("name", "40 rows have only 39 different keys")):
+    for key, message in (("id", "the key 5 names more than one row"), ("name", "the key 'n0' names more than one row")):
         path = tmp_path / f"{key}.idx"
         with ra.Index.create(path, ra.Schema(["a"], key=key), k=2) as index:
             with pytest.raises(ra.InputError, match=message):

@@ -175,18 +175,6 @@ def test_keys_of_an_index_that_begins_with_inserts(tmp_path: Path) -> None:
         index.verify()
 
 
-def test_text_keys_are_unique(tmp_path: Path) -> None:
-    with tiny(), ra.Index.create(tmp_path / "i", ra.Schema(["age"], key="name"), k=2) as index:
-        index.load(pa.table({"age": np.arange(20) % 7, "name": [f"n{row}" for row in range(20)]}))
-        for names in (["n3"], ["new", "new"]):
-            with pytest.raises(InputError, match="names more than one row"):
-                index.insert([{"age": 3, "name": name} for name in names])
-        index.insert([{"age": 3, "name": "new"}])
-        index.checkpoint()
-        index.verify()
-        assert len(index) == 21
-
-
 def test_a_clean_close_loses_nothing(tmp_path: Path, generator: np.random.Generator) -> None:
     with tiny(), ra.Index.create(tmp_path / "i", SCHEMA, k=3) as index:
         index.insert(rows(generator, 10), durable=False)

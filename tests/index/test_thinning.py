@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.index.cuts import Cuts
-from rtree_anon.index.ids import IdSet
 from rtree_anon.index.thinning import thinned
 from tests.index.test_segments import random_cuts
 
@@ -46,28 +45,3 @@ def test_what_is_kept_has_enough_on_both_sides(n: int, least: int, seed: int) ->
             assert sum(int(counts[members].sum()) for members in found.members[begin:end]) >= 2 * least
     if sums[-1] >= least and n > 1 and not lost and not found.dissolved:
         assert sorted(placed) == list(range(n))
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(-2, 60), max_size=60), st.sampled_from([8, 64]), st.integers(1, 5), st.booleans())
-def test_ids_that_are_all_different(ids: list[int], limit: int, n_parts: int, dense: bool) -> None:
-    """The bitmap and the passes agree with a set."""
-    from unittest import mock
-
-    with (
-        mock.patch("rtree_anon.index.ids._BITMAP_BYTES", 1 << 20 if dense else 0),
-        mock.patch("rtree_anon.index.ids._SORTED_IDS", 7),
-    ):
-        found = IdSet(len(ids), limit)
-        n_passes = 0
-        while not found.complete:
-            n_passes += 1
-            for part in np.array_split(np.array(ids, np.int64), n_parts):
-                found.add(part)
-            found.end_pass()
-    assert n_passes == (1 if dense else max(-(-len(ids) // 7), 1))
-    outside = [i for i in ids if not 0 <= i < limit]
-    assert (found.outside is not None) == bool(outside)
-    if not outside:
-        assert (found.twice is not None) == (len(set(ids)) < len(ids))
-        assert found.twice is None or ids.count(found.twice) > 1

@@ -16,7 +16,7 @@ import pyarrow.csv as pc
 import pytest
 
 import rtree_anon as ra
-from rtree_anon.io.line_stream import chunks
+from rtree_anon.io.line_stream import Chunk, chunks
 from tests.cli.running import run
 
 SCHEMA = ra.Schema(["age", ra.Categorical("city", allow_new=True)], sensitive=["illness"])
@@ -78,8 +78,9 @@ def test_rows_from_standard_input(path: Path, file_format: str) -> None:
 def test_chunks_by_size() -> None:
     content = b"".join(b"%d\n" % number for number in range(100))
     found = list(chunks(io.BytesIO(content), "ndjson", 30, 60.0))
-    assert b"".join(found) == content
-    assert [chunk.count(b"\n") for chunk in found] == [30, 30, 30, 10]
+    assert b"".join(chunk.content for chunk in found) == content
+    assert [chunk.content.count(b"\n") for chunk in found] == [30, 30, 30, 10]
+    assert [chunk.first_line for chunk in found] == [1, 31, 61, 91]
 
 
 def test_chunks_by_time() -> None:
@@ -93,9 +94,9 @@ def test_chunks_by_time() -> None:
 
     threading.Thread(target=write).start()
     with os.fdopen(read_end, "rb") as stream:
-        assert list(chunks(stream, "csv", 1000, 0.05)) == [b"head\n1\n", b"head\n2\n3"]
+        assert list(chunks(stream, "csv", 1000, 0.05)) == [Chunk(b"head\n", b"1\n", 2), Chunk(b"head\n", b"2\n3", 3)]
 
 
 def test_a_row_in_quotes_is_not_cut() -> None:
     content = b'a\n"1\n2\n3"\n4\n'
-    assert list(chunks(io.BytesIO(content), "csv", 2, 60.0)) == [b'a\n"1\n2\n3"\n', b"a\n4\n"]
+    assert [chunk.content for chunk in chunks(io.BytesIO(content), "csv", 2, 60.0)] == [b'"1\n2\n3"\n', b"4\n"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rtree_anon.errors import BudgetError, CorruptionError, InputError
 from rtree_anon.io.cells import Origin
+from rtree_anon.io.key_column import KeyColumn
 from rtree_anon.io.stored_columns import StoredColumns
 from rtree_anon.schema import Schema
 from rtree_anon.space import missing_code
@@ -21,6 +22,7 @@ from .arrays import any_arrays
 
 ORIGIN = Origin("later.parquet", first_row=101)
 MANY_BYTES = 1 << 24
+NO_CODES = np.empty((0, 0), np.int64)
 
 
 def stored_for(array: pa.Array, *, role: str = "keep", limit: int = MANY_BYTES) -> StoredColumns:
@@ -285,7 +287,7 @@ def test_a_whole_number_key_is_the_id(data_type: pa.DataType) -> None:
     stored = stored_for(keys, role="key")
     assert stored.key == ("x", data_type) and stored.ranges == [] and stored.types == {"x": data_type}
     assert stored.description == [["x", str(data_type), "id"]]
-    ids = reopened(stored).ids(pa.record_batch({"x": keys}), ORIGIN)
+    ids = reopened(stored).ids(pa.record_batch({"x": keys}), ORIGIN, NO_CODES)
     assert ids.tolist() == [7, 0, 100] and ids.dtype == np.int64
     assert stored.decode_ids(ids) == keys
 
@@ -300,17 +302,67 @@ def test_a_whole_number_key_is_the_id(data_type: pa.DataType) -> None:
 )
 def test_keys_that_cannot_be_ids(keys: pa.Array, problem: str) -> None:
     with pytest.raises(InputError, match=problem) as caught:
-        stored_for(keys, role="key").ids(pa.record_batch({"x": keys}), ORIGIN)
+        stored_for(keys, role="key").ids(pa.record_batch({"x": keys}), ORIGIN, NO_CODES)
     assert (caught.value.row, caught.value.column) == (102, "x")
 
 
-def test_other_keys_are_numbered() -> None:
-    keys = pa.array(["b", "a", "b"])
+def test_other_keys_are_kept_as_bytes() -> None:
+    keys = pa.array(["b", "a longer one", "b", ""])
     stored = stored_for(keys, role="key")
-    assert stored.key is None and stored.description == [["x", "string", "key"]]
-    assert encoded(stored, keys).tolist() == [[0], [1], [0]]
+    assert stored.key is None and stored.key_column is not None and stored.description[0][2].startswith("key:28:")
+    codes = encoded(stored, keys)
+    assert codes[:, 0].tolist() == [1, 12, 1, 0] and codes[0, 1] == ord("b") << 48
+    again = reopened(stored)
+    assert again.decode(codes)["x"] == keys
+    ids = again.ids(pa.record_batch({"x": keys}), ORIGIN, codes.T)
+    assert ids[0] == ids[2] and len(set(ids.tolist())) == 3 and 0 <= ids.min() <= ids.max() < 2**62
     with pytest.raises(InputError, match="row 102, column 'x': the key is missing"):
-        encoded(reopened(stored), pa.array(["b", None]))
+        encoded(again, pa.array(["b", None]))
+
+
+@settings(deadline=None)
+@given(array=any_arrays())
+def test_keys_of_any_type_come_back(array: pa.Array) -> None:
+    """Equal codes mean equal values; more room does not change an id; other salts give other ids."""
+    array = plain(array).drop_null()
+    if pa.types.is_null(array.type) or pa.types.is_integer(array.type):
+        return
+    longest = max((len(value) for value in array.cast(pa.binary()).to_pylist()), default=0) if is_bytes(array) else 0
+    column = KeyColumn.for_length("x", array.type, longest)
+    codes = np.stack(column.encode(array, np.int64)) if len(array) else np.empty((len(column.ranges), 0), np.int64)
+    for one, (lo, hi) in zip(codes, column.ranges_of(len(array), None), strict=True):
+        assert ((one >= lo) & (one <= hi)).all()
+    assert bits(column.decode(codes.T)) == bits(array)
+    ids = column.ids(codes)
+    distinct = {tuple(row) for row in codes.T.tolist()}
+    assert len(distinct) == len(set(ids.tolist()))
+    wide = column.with_room_for(column.room + 1) if is_bytes(array) else column
+    assert wide.room >= column.room and wide.ids(np.stack(wide.encode(array, np.int64))).tolist() == ids.tolist()
+    assert not len(array) or column.with_salt(7).ids(codes).tolist() != ids.tolist()
+    assert bits(KeyColumn.from_coding("x", array.type, column.coding).decode(codes.T)) == bits(array)
+
+
+def is_bytes(array: pa.Array) -> bool:
+    return pa.types.is_string(array.type) or pa.types.is_binary(array.type)
+
+
+@pytest.mark.parametrize("coding", ["key:", "key:28", "key:27:0000000000000000", "key:70000:0000000000000000", "key"])
+def test_a_damaged_description_of_a_key(coding: str) -> None:
+    with pytest.raises(CorruptionError):
+        StoredColumns.from_description([["x", "string", coding]], MANY_BYTES)
+    with pytest.raises(CorruptionError, match="carried"):
+        fine = ["x", "string", "key:28:0000000000000000"]
+        StoredColumns.from_description([fine, ["y", "string", "dictionary"]], MANY_BYTES)
+
+
+def test_codes_that_are_no_key() -> None:
+    column = KeyColumn.for_length("x", pa.string(), 9)
+    good = np.stack(column.encode(pa.array(["abc"]), np.int64)).T
+    for place, code in ((0, 29), (0, -1), (1, 2**56), (1, 0xFF << 48)):
+        bad = good.copy()
+        bad[0, place] = code
+        with pytest.raises(CorruptionError):
+            column.decode(bad)
 
 
 @settings(deadline=None)
