@@ -121,6 +121,8 @@ def _loaded(
         sample_rows=int(resources.memory_bytes * _SAMPLE_SHARE / row_bytes),
         seed=catalog.seed,
     )
+    if instead:
+        prepared = prepared.with_hashed_people(view.carried)
     with prepared:
         if prepared.stored.dictionaries:
             resources = replace(resources, memory_bytes=resources.memory_bytes - dictionary_bytes)

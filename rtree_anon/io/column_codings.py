@@ -163,6 +163,7 @@ class PersonColumn:
 
     name: str
     data_type: pa.DataType
+    from_hashes: bool = False  # whether it is given hashes that `decode` gave, and not names
 
     @property
     def ranges(self) -> tuple[Range, ...]:
@@ -174,6 +175,8 @@ class PersonColumn:
     def encode(self, column: pa.Array, dtype: Any) -> list[Codes]:
         from rtree_anon.kernels.interning import hash_values
 
+        if self.from_hashes:
+            return HalvesColumn(self.name, pa.int64()).encode(column, dtype)
         hashes = np.zeros(len(column), np.uint64)
         if not pa.types.is_null(column.type):
             hash_values(*as_bytes(column), _PERSON_KEY, hashes)  # type: ignore[no-untyped-call]
@@ -197,7 +200,7 @@ def stored_form(column: pa.Array, stored: StoredColumn) -> pa.Array:
             return column
         if pa.types.is_binary(data_type) and pa.types.is_string(own):
             return decoded(column).cast(data_type)
-    if isinstance(stored, PersonColumn) and own == data_type:
+    if isinstance(stored, PersonColumn) and (own == data_type or stored.from_hashes):
         return decoded(column)  # in whatever layout: only the bytes of the values are looked at
     return conform(column, data_type)
 

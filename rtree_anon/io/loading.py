@@ -137,6 +137,10 @@ class PreparedLoad:
         """Whether rows come with ids: those of the schema's key."""
         return self.stored.has_own_ids
 
+    def with_hashed_people(self, known: StoredColumns) -> PreparedLoad:
+        """The same for rows that come from an index with these columns: it has hashes of people, not their names."""
+        return replace(self, stored=self.stored.with_hashed_people(known))
+
     def with_other_ids(self) -> PreparedLoad:
         """The same rows; other ids for keys that are no whole numbers (two of which can have one id)."""
         column = self.stored.key_column

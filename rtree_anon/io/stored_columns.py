@@ -17,6 +17,7 @@ another type as long as every value can be converted without loss. Dictionaries 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from rtree_anon.io.cells import CellError, Origin, located, shown_at
 from rtree_anon.io.column_codings import (
     Codes,
     DictionaryColumn,
+    PersonColumn,
     Range,
     StoredColumn,
     coding_for,
@@ -115,6 +117,11 @@ class StoredColumns:
         """The same columns (and dictionaries) with more room for keys, or other ids for them."""
         assert self.key_column is not None
         return StoredColumns((*self.columns[:-1], key_column))
+
+    def with_hashed_people(self, known: StoredColumns) -> StoredColumns:
+        """The same columns, for rows that come from columns like `known`, which has people as hashes."""
+        hashed = {c.name: replace(c, from_hashes=True) for c in known.columns if isinstance(c, PersonColumn)}
+        return StoredColumns([hashed.get(column.name, column) for column in self.columns], self.key)
 
     @property
     def description(self) -> list[list[str]]:
