@@ -152,12 +152,18 @@ class Index:
 
         All or nothing: an error, an interrupt or a crash leaves the index as it was. Rows that are there already keep
         their ids and are cut anew together with the new ones. `on_progress` is called with the phase, the rows that are
-        done and how many there are; without it a terminal shows a bar.
+        done and how many there are; without it a terminal shows a bar. A table that cannot satisfy the model of the
+        index in any division is refused, with the best that it can.
         """
+        return self._load(source, on_progress)
+
+    def _load(self, source: Any, on_progress: OnProgress | None = None, *, accept_invalid: bool = False) -> int:
         store = self._writer
         self.checkpoint()
         with shown(on_progress) as progress:
-            n_new, _ = load_source(store, self._current, source, self._resources, progress)
+            n_new, _ = load_source(
+                store, self._current, source, self._resources, progress, accept_invalid=accept_invalid
+            )
         self._changes.begin_again(self._refreshed())
         return n_new
 
@@ -174,7 +180,7 @@ class Index:
         except NeedsLoadError:  # a category that changes the order of the others: all rows have to be coded anew
             self.checkpoint()
             before, key = self._current.catalog.next_id, self._current.carried.key
-            n_new = self.load(rows)
+            n_new = self._load(rows, accept_invalid=True)
             return np.arange(before, before + n_new) if key is None else read_ids(rows, (key[0],))
 
     def delete(self, ids: Any, durable: bool = True) -> None:

@@ -76,7 +76,6 @@ class Streaming:
     def insert(self, rows: Any, durable: bool) -> Ids:
         """Insert rows; their ids."""
         with self._lock:
-            self._refuse_models()
             self._make_room()
             operation, codes = self._coded(Kind.INSERT, rows, None)
             if not len(operation.ids):
@@ -88,7 +87,6 @@ class Streaming:
     def update(self, ids: Any, rows: Any, durable: bool) -> None:
         """Give rows other values."""
         with self._lock:
-            self._refuse_models()
             self._make_room()
             wanted = _distinct_ids(ids)
             self._require_known(wanted)
@@ -101,7 +99,6 @@ class Streaming:
     def delete(self, ids: Any, durable: bool) -> None:
         """Delete rows."""
         with self._lock:
-            self._refuse_models()
             self._make_room()
             wanted = _distinct_ids(ids)
             self._require_known(wanted)
@@ -158,13 +155,6 @@ class Streaming:
             limit = int(self._resources.memory_bytes * _DICTIONARY_SHARE)
             self._columns = read_columns(self._view.pages, self._view.catalog, limit)
         return self._columns
-
-    def _refuse_models(self) -> None:
-        if not self._view.catalog.is_plain:
-            raise UsageError(
-                f"An index with the model {self._view.catalog.model} takes whole tables so far: use Index.load, or "
-                "make it without a model."
-            )
 
     def _make_room(self) -> None:
         """Before an operation, so that one that fails has changed nothing."""
