@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from rtree_anon.index.bucket import MISSING, Cutter
 from rtree_anon.index.catalog import BLOB_KIND, Catalog, Reference, catalog_pages
 from rtree_anon.index.directory import Directory
+from rtree_anon.index.distributions import Counts, Distribution
 from rtree_anon.index.history import grown_history
 from rtree_anon.index.pending import Pending
 from rtree_anon.index.rowlayout import layout_of, quasi_ranges
@@ -66,13 +68,23 @@ def _worked_in(
     ids = ID_RANGE if stored.has_own_ids else (0, max(next_id, 1))
     layout = layout_of([*quasi_ranges(space), *stored.ranges, ids])
     n_columns = len(layout.ranges)
-    cutter = Cutter(space, layout, n_columns, catalog.k, catalog.quality, store.page_bytes, catalog.seed)
     tree = view.tree
     if not len(tree):
         tree = UpperTree.empty(len(space), sum(axis.kind == Kind.SET for axis in space.axes))
     gone = pending.gone()
-    updating = Updating(store, tree, Renewer(cutter), threads=threads)
-    return updating.run(packed(layout, rows), gone, directory.find(gone))
+    gone_from = directory.find(gone)
+    model, recheck = catalog.stored_model(stored), False
+    if model is not None and model.compared:
+        new = rows if rows.shape[1] else np.empty((n_columns, 0), np.int64)
+        added = Counts.of(new.shape[1], model.compared, lambda place: new[len(space) + place])
+        table: Mapping[str, Distribution] = added.columns
+        if len(view.tree):
+            table, recheck = view.judging.table_after(model, gone, gone_from, added)
+        model = model.compared_with(table)
+    cutter = Cutter(space, layout, n_columns, catalog.k, catalog.quality, store.page_bytes, catalog.seed, model)
+    leaf_rows = 0.0 if model is None or not len(tree) else catalog.n_rows / int(tree.n_leaves.sum())
+    updating = Updating(store, tree, Renewer(cutter, leaf_rows), threads=threads, recheck=recheck)
+    return updating.run(packed(layout, rows), gone, gone_from)
 
 
 def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pending: Pending) -> None:

@@ -66,6 +66,11 @@ class Distribution:
         """Rows of every value; the last entry is for missing ones where there are any."""
         return np.append(self.counts, self.n_missing) if self.n_missing else self.counts
 
+    def equals(self, other: Distribution) -> bool:
+        """Whether both say the same."""
+        same = np.array_equal(self.keys, other.keys) and np.array_equal(self.counts, other.counts)
+        return same and self.n_missing == other.n_missing
+
     def without(self, other: Distribution) -> Distribution:
         """That of the rows that are left when others go; values that no row has any more are not in it."""
         left = summed([self, Distribution(other.keys, -other.counts, -other.n_missing)])
@@ -74,7 +79,7 @@ class Distribution:
 
 def summed(parts: Iterable[Distribution]) -> Distribution:
     """The distribution of several sets of rows together."""
-    listed = [part for part in parts if len(part)]
+    listed = [part for part in parts if len(part.keys) or part.n_missing]
     if len(listed) == 1:
         return listed[0]
     keys, place = np.unique(np.concatenate([Distribution.none().keys, *(part.keys for part in listed)]), False, True)

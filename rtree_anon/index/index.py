@@ -152,12 +152,18 @@ class Index:
 
         All or nothing: an error, an interrupt or a crash leaves the index as it was. Rows that are there already keep
         their ids and are cut anew together with the new ones. `on_progress` is called with the phase, the rows that are
-        done and how many there are; without it a terminal shows a bar.
+        done and how many there are; without it a terminal shows a bar. A table that cannot satisfy the model of the
+        index in any division is refused, with the best that it can.
         """
+        return self._load(source, on_progress)
+
+    def _load(self, source: Any, on_progress: OnProgress | None = None, *, accept_invalid: bool = False) -> int:
         store = self._writer
         self.checkpoint()
         with shown(on_progress) as progress:
-            n_new, _ = load_source(store, self._current, source, self._resources, progress)
+            n_new, _ = load_source(
+                store, self._current, source, self._resources, progress, accept_invalid=accept_invalid
+            )
         self._changes.begin_again(self._refreshed())
         return n_new
 
@@ -175,7 +181,7 @@ class Index:
         except NeedsLoadError as needs:  # what codes or ids of other rows mean would change: all are coded anew
             self.checkpoint()
             before = self._current.catalog.next_id
-            n_new = self.load(needs.rows)
+            n_new = self._load(needs.rows, accept_invalid=True)
             has_key = self._current.carried.has_own_ids
             return np.asarray(self.read_names(needs.rows)) if has_key else np.arange(before, before + n_new)
 

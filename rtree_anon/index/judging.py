@@ -8,14 +8,13 @@ segment that does not, which then goes together with the next ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.catalog import Catalog
-from rtree_anon.index.distributions import Counts, TableCounter
+from rtree_anon.index.distributions import Counts, Distribution, TableCounter, summed
 from rtree_anon.index.reading import BundleReader
 from rtree_anon.index.stored_model import StoredModel
 from rtree_anon.io.stored_columns import StoredColumns
@@ -43,7 +42,7 @@ class Judging:
         """`limit_bytes` are for what groups are compared with."""
         self._catalog, self._stored, self._reader, self._limit_bytes = catalog, stored, reader, limit_bytes
         self._made: dict[Model, StoredModel] = {}
-        self._table: dict[str, Any] = {}
+        self._table: dict[str, Distribution] = {}
 
     def stored(self, model: Model) -> StoredModel:
         """A model for the rows of this version."""
@@ -52,11 +51,31 @@ class Judging:
             unknown = {name: column for name, column in made.compared.items() if name not in self._table}
             if unknown:
                 counter = TableCounter(unknown, 0, self._limit_bytes)
-                for bundles in self._runs(0, len(self._reader.tree)):
+                for bundles in runs_of(self._reader, 0, len(self._reader.tree)):
                     counter.add(_n_rows(bundles), carried_of(bundles, len(self._reader.space)))
                 self._table |= {name: counter.distribution(name) for name in unknown}
             self._made[model] = made.compared_with({name: self._table[name] for name in made.compared})
         return self._made[model]
+
+    def table_after(
+        self, model: StoredModel, gone: NDArray[np.int64], gone_from: NDArray[np.int64], added: Counts
+    ) -> tuple[dict[str, Distribution], bool]:
+        """What groups are compared with when rows have gone from the bundles of these names and others have come.
+
+        Also whether that is anything else than before.
+        """
+        tree, n_quasi = self._reader.tree, len(self._reader.space)
+        left = Counts(0, {name: Distribution.none() for name in model.compared})
+        for number in np.flatnonzero(np.isin(tree.name, gone_from)).tolist():
+            (bundle,) = self._reader.bundles(number, number + 1)
+            going = np.isin(bundle.ids, gone)
+            carried = carried_of([bundle], n_quasi)
+            left += Counts.of(int(going.sum()), model.compared, _of_rows(carried, going))
+        before = self.leaves.table
+        after = {
+            name: summed([before[name], added.columns[name]]).without(left.columns[name]) for name in model.compared
+        }
+        return after, any(not after[name].equals(before[name]) for name in after)
 
     @property
     def leaves(self) -> StoredModel:
@@ -92,26 +111,31 @@ class Judging:
 
     def _adding(self, model: StoredModel, total: Counts, begin: int, end: int) -> tuple[bool, Counts]:
         """The counts with those of further bundles, and whether that is valid; not all of them where it is anyway."""
-        for bundles in self._runs(begin, end, _FIRST_LOOK_ROWS if model.is_upward else _ROWS_AT_ONCE):
+        for bundles in runs_of(self._reader, begin, end, _FIRST_LOOK_ROWS if model.is_upward else _ROWS_AT_ONCE):
             total += model.counts(_n_rows(bundles), carried_of(bundles, len(self._reader.space)))
             if model.is_upward and model.holds(total):
                 return True, total
         return model.holds(total), total
 
-    def _runs(self, begin: int, end: int, n_rows: int = _ROWS_AT_ONCE) -> Iterator[list[Bundle]]:
-        """Bundles begin .. end-1, at least so many rows at a time."""
-        waiting: list[Bundle] = []
-        for bundle in self._reader.bundles(begin, end):
-            waiting.append(bundle)
-            if _n_rows(waiting) >= n_rows:
-                yield waiting
-                waiting = []
-        if waiting:
+
+def runs_of(reader: BundleReader, begin: int, end: int, n_rows: int = _ROWS_AT_ONCE) -> Iterator[list[Bundle]]:
+    """Bundles begin .. end-1, at least so many rows at a time."""
+    waiting: list[Bundle] = []
+    for bundle in reader.bundles(begin, end):
+        waiting.append(bundle)
+        if _n_rows(waiting) >= n_rows:
             yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
 
 
 def _n_rows(bundles: Sequence[Bundle]) -> int:
     return sum(bundle.n_rows for bundle in bundles)
+
+
+def _of_rows(carried: CarriedCodes, which: NDArray[np.bool_]) -> CarriedCodes:
+    return lambda place: carried(place)[which]
 
 
 def _no_rows(model: StoredModel) -> Counts:

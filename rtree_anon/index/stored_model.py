@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.index.distributions import Counts, Distribution, codes_in, dense_codes
 from rtree_anon.io.stored_columns import StoredColumns
-from rtree_anon.io.stored_values import CarriedCodes, ValueColumn
+from rtree_anon.io.stored_values import CarriedCodes, ValueColumn, Values
 from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.models import Model
 from rtree_anon.models.compiling import CodedColumn, CountedColumn, compile_model, counts_satisfy, groups_satisfy
@@ -73,9 +73,10 @@ class StoredModel:
         known = set() if leaves is None else set(leaves.model.demands())
         return any(demand.quantity != "rows" and demand not in known for demand in self.model.demands())
 
-    def constraint(self, n_rows: int, carried: CarriedCodes) -> Constraint:
-        """What the kernels consult, for rows by their numbers."""
-        columns = {name: self._coded(name, carried) for name in self.columns}
+    def constraint(self, n_rows: int, carried: CarriedCodes, some: NDArray[np.int64] | None = None) -> Constraint:
+        """What the kernels consult, for rows by their numbers; where only `some` of them will be asked for, the others
+        need not be of the table."""
+        columns = {name: self._coded(name, carried, some) for name in self.columns}
         people = None if self.people is None else columns.pop(self.people)
         return compile_model(self.model, columns, people, n_rows=n_rows)
 
@@ -119,8 +120,16 @@ class StoredModel:
             for name, column in self.compared.items()
         }
 
-    def _coded(self, name: str, carried: CarriedCodes) -> CodedColumn:
+    def _coded(self, name: str, carried: CarriedCodes, some: NDArray[np.int64] | None) -> CodedColumn:
         values = self.columns[name].values(carried)
+        if some is not None and len(some) < len(values):
+            coded = self._coded_values(name, values.only(some))
+            codes = np.zeros(len(values), np.int32)
+            codes[some] = coded.codes
+            return CodedColumn(codes, coded.totals)
+        return self._coded_values(name, values)
+
+    def _coded_values(self, name: str, values: Values) -> CodedColumn:
         if name in self.compared:
             ranks, totals = self._ranked[name]
             return CodedColumn(ranks[codes_in(self.table[name].keys, values)], totals)

@@ -83,7 +83,6 @@ class Streaming:
     def insert(self, rows: Any, durable: bool) -> NDArray[Any]:
         """Insert rows; their ids, or the keys that name them."""
         with self._lock:
-            self._refuse_models()
             self._make_room()
             operation, codes = self._coded(Kind.INSERT, rows, None)
             names = self._names(operation.ids, codes)
@@ -96,7 +95,6 @@ class Streaming:
     def update(self, ids: Any, rows: Any, durable: bool) -> None:
         """Give rows other values."""
         with self._lock:
-            self._refuse_models()
             self._make_room()
             wanted, keys = self._known_rows(ids)
             operation, codes = self._coded(Kind.UPDATE, rows, wanted, keys)
@@ -108,7 +106,6 @@ class Streaming:
     def delete(self, ids: Any, durable: bool) -> None:
         """Delete rows."""
         with self._lock:
-            self._refuse_models()
             self._make_room()
             wanted, _ = self._known_rows(ids)
             if not len(wanted):
@@ -170,13 +167,6 @@ class Streaming:
             limit = int(self._resources.memory_bytes * _DICTIONARY_SHARE)
             self._columns = read_columns(self._view.pages, self._view.catalog, limit)
         return self._columns
-
-    def _refuse_models(self) -> None:
-        if not self._view.catalog.is_plain:
-            raise UsageError(
-                f"An index with the model {self._view.catalog.model} takes whole tables so far: use Index.load, or "
-                "make it without a model."
-            )
 
     def _make_room(self) -> None:
         """Before an operation, so that one that fails has changed nothing."""

@@ -3,16 +3,22 @@
     bundles, rows that come, ids that go
       │ read     packed rows, sizes of leaves, cuts (one kernel call for each bundle)
       │ settle   leaves that would have fewer than k rows are joined to the subtree beside them      `_settled`
+      │          or, where there is a privacy model, leaves that would break it                      `_upheld`
       │ choose   subtrees that are cut again: a leaf of 2k rows, or leaves with rows to spare        `_regions`
       │ recut    only rows of these subtrees are unpacked, cut and put in order
       ▼ bundles  all rows gathered once, packed into pages
     new bundles, and the rows that are in another bundle than before
 
-Everything that decides about leaves is in two places: `_settled` says which cuts are dropped because a side cannot
-stand alone, `_regions` which subtrees are cut again (kernels/upkeep.py). Leaves that neither names keep their rows,
-their cuts and their place in the order. Boxes are tight, because they are made anew with the pages.
+Everything that decides about leaves is in two places: `_settled` (or `_upheld`) says which cuts are dropped because a
+side cannot stand alone, `_regions` which subtrees are cut again (kernels/upkeep.py). Leaves that neither names keep
+their rows, their cuts and their place in the order. Boxes are tight, because they are made anew with the pages.
 
-Invariant: a stretch that gets k rows or more comes out with at least k rows in every leaf.
+Under a privacy model every leaf of the stretch is judged, touched or not, with the rows that it is going to have.
+Around one that breaks the model, the smallest subtree whose rows satisfy it together becomes one leaf, which is cut
+again; both sides of every new cut satisfy the model.
+
+Invariant: a stretch that gets k rows or more comes out with at least k rows in every leaf; one whose rows satisfy the
+model together, with leaves that all satisfy it.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -31,10 +37,14 @@ from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bucket import MISSING, Bundles, Cutter
 from rtree_anon.index.cuts import Cuts, checked, in_values
 from rtree_anon.index.scatter import Words
+from rtree_anon.index.upholding import upheld
+from rtree_anon.io.stored_values import CarriedCodes
 from rtree_anon.kernels import gauge as g
 from rtree_anon.kernels.blocks import CutRecord
+from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, workspace
 from rtree_anon.kernels.forecast import forecast
+from rtree_anon.kernels.guard import guard_for
 from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
 from rtree_anon.kernels.stretches import (
@@ -58,12 +68,14 @@ from rtree_anon.kernels.upkeep import (
     recut_regions,
     settle_leaves,
 )
+from rtree_anon.models.compiling import groups_satisfy
 from rtree_anon.space import Kind
-from rtree_anon.tree.build import COLUMN_ROWS
+from rtree_anon.tree.build import COLUMN_ROWS, SEARCHED_ROWS
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Grid, make_grid
 
 _REGION_LEAVES = 16  # rows of a subtree that is cut again, in units of k
+_LEAF_FILL = 1.4  # rows of an average leaf, in units of k
 _SLACK = 1.1  # rows of a further leaf that make cutting again worth while, in units of k
 
 Ids = NDArray[np.int64]
@@ -110,13 +122,23 @@ class _Regions:
     begin: Ids
     end: Ids
 
+    def with_leaves(self, leaves: Ids) -> _Regions:
+        """Further leaves that are cut again, unless they are in a region already."""
+        behind = np.searchsorted(self.begin, leaves, "right") - 1
+        inside = (behind >= 0) & (leaves < np.append(self.end, 0)[behind])
+        begin, end = np.append(self.begin, leaves[~inside]), np.append(self.end, leaves[~inside] + 1)
+        order = np.argsort(begin)
+        return _Regions(begin[order], end[order])
+
 
 class Renewer:
     """How stretches of one index are renewed; may be used by many threads at once."""
 
-    def __init__(self, cutter: Cutter) -> None:
+    def __init__(self, cutter: Cutter, leaf_rows: float = 0.0) -> None:
+        """`leaf_rows` is what a leaf has on average, where a privacy model may need more than k rows."""
         self.cutter = cutter
-        self.region_rows, self.slack = _REGION_LEAVES * cutter.k, _SLACK
+        self.usual_k = max(cutter.k, int(leaf_rows / _LEAF_FILL))
+        self.region_rows, self.slack = _REGION_LEAVES * self.usual_k, _SLACK
         self._set_axes = np.array([axis.kind == Kind.SET for axis in cutter.space.axes], np.bool_)
         self._local = threading.local()
 
@@ -174,7 +196,7 @@ class Renewer:
             self._route(added, cuts, leaf[n_old:])
         changed = np.zeros(n_leaves, np.bool_)
         changed[leaf[n_old:]] = True
-        if len(gone):
+        if len(gone) and self.cutter.model is None:
             counts = np.bincount(leaf[leaf >= 0], minlength=n_leaves)
             if int(counts.min()) < self.cutter.k and len(cuts):
                 cuts, changed = self._settled(stretch.words, added, leaf, counts, changed, cuts)
@@ -182,8 +204,15 @@ class Renewer:
         source = self._room("source", len(leaf), np.int64)
         sort_by_leaf(leaf, len(cuts) + 1, starts, source)
         source = source[: starts[-1]]
-        regions = self._regions(starts, cuts, changed)
-        sizes, order, cuts = self._recut(stretch.words, added, source, starts, cuts, regions, seed)
+        constraint = None
+        if self.cutter.model is not None:
+            carried = self._carried(stretch.words, added)
+            constraint = self.cutter.model.constraint(n_old + len(added), carried, source)
+            starts, cuts, changed, joined = self._upheld(source, starts, cuts, changed, constraint)
+            regions = self._regions(starts, cuts, changed).with_leaves(joined)
+        else:
+            regions = self._regions(starts, cuts, changed)
+        sizes, order, cuts = self._recut(stretch.words, added, source, starts, cuts, regions, seed, constraint)
         emitted = self._room("emitted", (len(order), stretch.words.shape[1]), np.uint64)
         gather_words(stretch.words, added, order, emitted)
         bundles = self.cutter.bundles(emitted, np.concatenate(([0], np.cumsum(sizes))), cuts)
@@ -218,16 +247,45 @@ class Renewer:
             changed[found] = True
         return cuts, changed
 
+    def _upheld(
+        self, source: Ids, starts: Ids, cuts: Cuts, changed: NDArray[np.bool_], constraint: Constraint
+    ) -> tuple[Ids, Cuts, NDArray[np.bool_], Ids]:
+        """Join leaves until all satisfy the model: their starts and cuts, which have changed, and which are joined."""
+
+        def judge(leaves: range) -> bool:
+            return bool(groups_satisfy(constraint, source, starts[[leaves.start, leaves.stop]])[0])
+
+        found = upheld(cuts, groups_satisfy(constraint, source, starts).tolist(), judge)
+        begins = np.array([members.start for members in found.members], np.int64)
+        joined = np.array([len(members) > 1 for members in found.members], np.bool_)
+        # A single leaf is what an index has whose rows break the model in any division; now they may satisfy it.
+        joined |= len(found.members) == 1
+        changed = np.logical_or.reduceat(changed, begins) | joined
+        return np.append(starts[begins], starts[-1]), found.cuts, changed, np.flatnonzero(joined)
+
+    def _carried(self, old: Words, added: Words) -> CarriedCodes:
+        """The carried columns of old and added rows."""
+        parts = [self.cutter.carried(words) for words in (old, added)]
+        return lambda place: np.concatenate([part(place) for part in parts])
+
     def _regions(self, starts: Ids, cuts: Cuts, changed: NDArray[np.bool_]) -> _Regions:
         """Which subtrees are cut again."""
         first, second, root = cuts.links
         begin, end = np.empty((2, len(cuts) + 1), np.int64)
-        k = self.cutter.k
+        k = self.usual_k
         n = choose_regions(first, second, root, starts, changed, k, self.slack, self.region_rows, begin, end)
         return _Regions(begin[:n], end[:n])
 
     def _recut(
-        self, old: Words, added: Words, source: Ids, starts: Ids, cuts: Cuts, regions: _Regions, seed: int
+        self,
+        old: Words,
+        added: Words,
+        source: Ids,
+        starts: Ids,
+        cuts: Cuts,
+        regions: _Regions,
+        seed: int,
+        constraint: Constraint | None,
     ) -> tuple[Ids, Ids, Cuts]:
         """Cut regions again: the sizes of all leaves in their new order, the numbers of their rows, their cuts."""
         begin, end = regions.begin, regions.end
@@ -249,7 +307,8 @@ class Renewer:
         edge = np.concatenate((np.full(1, -1, np.int32), cuts.depth, np.full(1, -1, np.int32)))
         hangs = np.maximum(edge[begin], edge[end]).astype(np.int64) + 1
         recut: Any = recut_regions
-        recut(rows, place, hangs, self.cutter.k, grid.gauge, *self._effort(grid, seed), record)
+        k = self.cutter.k if constraint is None else max(self.cutter.k, constraint.least_rows)
+        recut(rows, place, hangs, k, grid.gauge, *self._effort(grid, seed, k, constraint), record)
         n_most = len(starts) + int((depth >= 0).sum())
         sizes, cut_from = np.empty((2, n_most), np.int64)
         flipped, order = np.empty(n_most, np.bool_), self._room("order", len(source), np.int64)
@@ -329,25 +388,26 @@ class Renewer:
             room = made[name] = np.empty(n + n // 4, dtype)
         return room[:n].reshape(shape)
 
-    def _effort(self, grid: Grid, seed: int) -> tuple[Any, ...]:
+    def _effort(self, grid: Grid, seed: int, k: int, constraint: Constraint | None) -> tuple[Any, ...]:
         """What the cutting kernels want besides rows, k and gauge; scratch space is made once for each thread."""
-        d, k = len(grid.space), self.cutter.k
+        d = len(grid.space)
         n_axes = int((grid.gauge.scale > 0).sum())
-        made: dict[int, tuple[Any, ...]] = self._local.__dict__.setdefault("made", {})
-        if n_axes not in made:
+        made: dict[tuple[int, int], tuple[Any, ...]] = self._local.__dict__.setdefault("made", {})
+        if (n_axes, k) not in made:
             effort = effort_for(self.cutter.quality, k, n_axes)
             effort = effort._replace(exact_rows=min(effort.exact_rows, MAX_BLOCK_ROWS))
-            small = max(effort.exact_rows, effort.probe_rows)
+            small = max(effort.exact_rows, effort.probe_rows, 0 if constraint is None else SEARCHED_ROWS)
             n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
-            made[n_axes] = (
+            made[n_axes, k] = (
                 effort,
                 worth_table(k, small, effort.growth),
                 forecast(d, n_sample),
                 finding(d, small),
                 workspace(d, max(COLUMN_ROWS, effort.exact_rows), small, n_sample),
             )
-        effort, worth, *scratch = made[n_axes]
-        return (np.zeros(d, np.bool_), effort, worth, seed, *scratch)
+        effort, worth, *scratch = made[n_axes, k]
+        guard = None if constraint is None else guard_for(constraint, SEARCHED_ROWS)
+        return (np.zeros(d, np.bool_), effort, worth, seed, *scratch, guard)
 
 
 def _damaged(problem: int) -> CorruptionError:

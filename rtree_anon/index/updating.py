@@ -7,13 +7,19 @@ beside it is dropped and its rows go down the other side. Bundles keep their nam
 directory learns only of rows that change bundles. They never keep their pages: what earlier versions look at stays as
 it is, until whoever holds these versions lets the pages go.
 
-Invariant: the tree that comes out has at least k rows in every leaf, unless it has fewer rows than that in all.
+Under a privacy model a stretch must satisfy it as a whole, with the rows that it is going to have; one that does not is
+widened to the smallest subtree that does (`_standing`). Where groups are compared with the whole table, which a batch
+changes, leaves anywhere may break the model: bundles that have such a leaf are touched, too (`_broken`).
+
+Invariant: the tree that comes out has at least k rows in every leaf, unless it has fewer rows than that in all. Every
+leaf satisfies the model, unless not even all rows together do: then they are a single leaf.
 """
 
 # mypy: disable-error-code="no-untyped-call"
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -24,10 +30,13 @@ from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bucket import MISSING, Bundles
 from rtree_anon.index.bulkload import BUNDLE_KIND, in_order
 from rtree_anon.index.cuts import Cuts
+from rtree_anon.index.judging import carried_of, runs_of
+from rtree_anon.index.reading import BundleReader
 from rtree_anon.index.rowlayout import RowLayout
 from rtree_anon.index.scatter import Words
 from rtree_anon.index.splicing import Splice
 from rtree_anon.index.stretch import Renewed, Renewer, StoredBundle, Stretch
+from rtree_anon.index.upholding import upheld
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.kernels.routing import route_batch, sort_packed
 from rtree_anon.kernels.rowwords import unpack_rows
@@ -69,8 +78,11 @@ class _Part:
 class Updating:
     """One batch on its way into the tree. `run` leaves the pages in the store's open transaction."""
 
-    def __init__(self, store: PageStore, tree: UpperTree, renewer: Renewer, *, threads: int) -> None:
-        self.store, self.tree, self.renewer, self.threads = store, tree, renewer, threads
+    def __init__(
+        self, store: PageStore, tree: UpperTree, renewer: Renewer, *, threads: int, recheck: bool = False
+    ) -> None:
+        """`recheck`: leaves that the batch does not touch may break the model after it."""
+        self.store, self.tree, self.renewer, self.threads, self._recheck = store, tree, renewer, threads, recheck
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
         self._moved: list[tuple[Ids, Ids]] = []
@@ -129,13 +141,72 @@ class Updating:
         gone, gone_starts = gone[order], np.searchsorted(gone_of[order], np.arange(n + 1))
         counts = base.n_rows + np.diff(starts) - np.diff(gone_starts)
         touched = (np.diff(starts) > 0) | (np.diff(gone_starts) > 0)
+        if self._recheck:
+            touched |= self._broken(base, touched)
         begin, end = np.empty(n, np.int64), np.empty(n, np.int64)
         k = self.renewer.cutter.k
         n_parts = choose_stretches(*base.cuts.links, counts, touched, k, STRETCH_ROWS, begin, end)
-        return [
-            _Part(a, b, added[starts[a] : starts[b]], np.sort(gone[gone_starts[a] : gone_starts[b]]))
-            for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)
+
+        def part(stretch: range) -> _Part:
+            a, b = stretch.start, stretch.stop
+            return _Part(a, b, added[starts[a] : starts[b]], np.sort(gone[gone_starts[a] : gone_starts[b]]))
+
+        stretches = [range(a, b) for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)]
+        if self.renewer.cutter.model is not None:
+            stretches = self._standing(base, stretches, part)
+        return [part(stretch) for stretch in stretches]
+
+    def _broken(self, base: UpperTree, touched: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Bundles that the batch does not touch and that have a leaf which breaks the model."""
+        cutter = self.renewer.cutter
+        assert cutter.model is not None
+        reader = BundleReader(self.store, base, cutter.space, cutter.n_columns - len(cutter.space) - 1)
+        broken = np.zeros(len(base), np.bool_)
+        first = 0
+        for read in runs_of(reader, 0, len(base)):
+            # Bundles that the batch touches may hold rows that go, with values that the table will not have.
+            numbers = [first + place for place in range(len(read)) if not touched[first + place]]
+            bundles = [read[number - first] for number in numbers]
+            first += len(read)
+            if bundles:
+                n_leaves = np.array([bundle.n_leaves for bundle in bundles])
+                starts = np.append(0, np.cumsum(np.concatenate([np.diff(bundle.starts) for bundle in bundles])))
+                holds = cutter.model.leaves_hold(starts, carried_of(bundles, len(cutter.space)))
+                broken[numbers] = ~np.logical_and.reduceat(holds, np.cumsum(n_leaves) - n_leaves)
+        return broken
+
+    def _standing(self, base: UpperTree, stretches: list[range], part: Callable[[range], _Part]) -> list[range]:
+        """Stretches that satisfy the model as a whole: those that do not are widened, at worst to the whole tree."""
+        cutter = self.renewer.cutter
+        model = cutter.model
+        assert model is not None
+
+        def rows_after(stretch: range) -> Iterator[Words]:
+            for number in stretch:
+                change = part(range(number, number + 1))
+                yield self.renewer.rows_left(self._read(base, number, number + 1), change.gone)
+                yield change.added
+
+        def stands(stretch: range) -> bool:
+            return model.hold_together(map(cutter.counts, rows_after(stretch)))
+
+        valid = np.ones(len(base), np.bool_)
+        with ThreadPoolExecutor(self.threads) as pool:
+            for stretch, holds in zip(stretches, pool.map(stands, stretches), strict=True):
+                valid[stretch.start : stretch.stop] = holds
+        if valid.all():
+            return stretches
+        widened = [
+            members
+            for members in upheld(base.cuts, valid.tolist(), stands).members
+            if len(members) > 1 or not valid[members.start]
         ]
+        inside = np.zeros(len(base), np.bool_)
+        for members in widened:
+            inside[members.start : members.stop] = True
+        return sorted(
+            [*widened, *(stretch for stretch in stretches if not inside[stretch.start])], key=lambda each: each.start
+        )
 
     def _settled(self, counts: Ids, added: Words, gone: Ids, gone_of: Ids) -> tuple[UpperTree, Ids, Words]:
         """Dissolve bundles that would be too small: the tree of the others, their numbers, and all rows to be added."""

@@ -40,6 +40,10 @@ class Values:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def only(self, rows: NDArray[np.int64]) -> Values:
+        """Those of some rows."""
+        return Values(self.keys[rows], self.is_missing[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class ValueColumn:

@@ -188,13 +188,16 @@ def pick_rows(starts, source, begin, end, picked, place):
 
 
 @kernel
-def recut_regions(rows, place, depth, k, gauge, preferred, effort, worth, seed, work, found, space, record):
-    """Cut every region down to leaves; depth[r] is where region r hangs."""
+def recut_regions(rows, place, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
+    """Cut every region down to leaves; depth[r] is where region r hangs.
+
+    `guard` has a privacy model that both sides of every cut must satisfy, or is None.
+    """
     d = rows.shape[1] - 1
     for r in range(place.shape[0]):
         first = place[r, 1]
         m = place[r, 2] - first
-        if m > effort.exact_rows:
+        if guard is not None or m > effort.exact_rows:
             grow(
                 rows,
                 first,
@@ -209,7 +212,7 @@ def recut_regions(rows, place, depth, k, gauge, preferred, effort, worth, seed, 
                 work,
                 found,
                 space,
-                None,
+                guard,
                 record,
             )
             continue

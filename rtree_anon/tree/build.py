@@ -34,7 +34,7 @@ from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Codes, Grid, make_grid
 
 METHODS = ("optimal", "greedy", "hierarchical")
-_SEARCHED_ROWS = 1 << 14  # nodes whose sampled cut breaks the model are searched exactly up to this size
+SEARCHED_ROWS = 1 << 14  # nodes whose sampled cut breaks the model are searched exactly up to this size
 COLUMN_ROWS = 1 << 14  # nodes up to this size are laid out by columns: they fit the processor's second cache
 _SUBTREES_PER_THREAD = 16  # nodes smaller than this share of the table are grown in one call
 
@@ -294,7 +294,7 @@ def _cut_all(
     effort = effort._replace(exact_rows=min(effort.exact_rows, n, MAX_BLOCK_ROWS))
     small = max(effort.exact_rows, effort.probe_rows)
     if constraint is not None:
-        small = max(small, min(_SEARCHED_ROWS, n))
+        small = max(small, min(SEARCHED_ROWS, n))
     column_rows = max(min(COLUMN_ROWS, n), effort.exact_rows)
     n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
     worth = worth_table(k, small, effort.growth)
