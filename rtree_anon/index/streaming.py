@@ -154,10 +154,11 @@ class Streaming:
 
     def _begin(self, view: View) -> None:
         catalog = view.catalog
+        directory = read_directory(view.pages, catalog)  # first, as it can fail: all of what follows, or nothing
         self._view, self._schema, self._next_id = view, catalog.schema, catalog.next_id
         self._is_bound = catalog.directory is not None  # there are rows, or were
         self._columns: StoredColumns | None = None
-        self._directory = read_directory(view.pages, catalog)
+        self._directory = directory
         self._pending = Pending()
 
     @property

@@ -116,3 +116,43 @@ def test_a_fault_at_every_operation_deep(kind: str, for_good: bool, tally: Tally
     n_now, total = accumulate(what, len(cases), step, counts=COUNTS)
     tally(f"workloads with {what} at every operation", n_now)
     tally(f"workloads with {what} at every operation, all deep runs of this code", total)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_version_that_cannot_be_read_after_its_commit(tmp_path: Path, keyed: bool) -> None:
+    """Its rows are pending no more, whichever read fails: the next checkpoint does not work them in once again."""
+    n_faults = 0
+    for position in range(1, 100):
+        disk = SimulatedDisk(1)
+        script = IndexScript(disk, tmp_path, 2, keyed=keyed)
+        n_syncs = n_reads = 0
+
+        def before(operation: str, path: str, position: int = position) -> None:
+            nonlocal n_syncs, n_reads
+            n_syncs += operation == "sync" and path.endswith("data")
+            n_reads += operation == "read" and n_syncs >= 2  # the second sync is that of the commit record
+            if n_reads == position and operation == "read":
+                raise OSError(errno.EIO, "injected", path)
+
+        with tiny():
+            script.create()
+            script.insert(30)
+            script.checkpoint()
+            script.insert(20)
+            script.delete(5)
+            disk.before = before
+            try:
+                script.checkpoint()
+                failed = False
+            except StorageError:
+                failed = True
+            disk.before = lambda operation, path: None
+            assert len(script.opened) == 45
+            script.insert(4)
+            script.checkpoint()
+            script.opened.close()
+            script.check(disk)
+        n_faults += failed
+        if not failed:
+            break
+    assert n_faults >= 3

@@ -7,20 +7,23 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import rtree_anon as ra
+from tests.index.conftest import COUNTS
 from tests.index.making import rows_by_id
 from tests.index.update_killing import SCHEMA, found_state, rows_of_step, state_after, steps_of
+from tests.storage.deep import accumulate
 
 
-@pytest.mark.parametrize("loops", [3, pytest.param(100, marks=pytest.mark.deep)])
-def test_what_a_killed_writer_reported_is_there(tmp_path: Path, loops: int) -> None:
-    path = tmp_path / "i"
-    ra.Index.create(path, SCHEMA, k=3).close()
-    chance = random.Random(loops)
+def kill_loops(path: Path, loops: int, seed: int) -> int:
+    """Kill a writer that reports every acknowledged step, and look at what it left; how often."""
+    if not path.exists():
+        ra.Index.create(path, SCHEMA, k=3).close()
+    chance = random.Random(seed)
     for _ in range(loops):
         command = [sys.executable, "-m", "tests.index.update_killing", str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
@@ -31,8 +34,23 @@ def test_what_a_killed_writer_reported_is_there(tmp_path: Path, loops: int) -> N
             reported += child.stdout.read().splitlines()
         last = max(int(line) for line in reported if line.strip().isdigit())
         with ra.Index.open(path, mode="w") as index:
-            assert steps_of(Counter(found_state(index).values())) >= last
+            assert steps_of(Counter(found_state(index).values())) >= last, f"seed {seed}"
             index.verify()
+    return loops
+
+
+def test_what_a_killed_writer_reported_is_there(tmp_path: Path, tally: Callable[[str, int], None]) -> None:
+    tally("kills", kill_loops(tmp_path / "i", 3, 3))
+
+
+@pytest.mark.deep
+def test_what_a_killed_writer_reported_is_there_deep(tmp_path: Path, tally: Callable[[str, int], None]) -> None:
+    def step(seed: int) -> int:
+        return kill_loops(tmp_path / str(seed), 20, seed)
+
+    n_now, total = accumulate("kills", 500, step, counts=COUNTS)
+    tally("kills", n_now)
+    tally("kills, all deep runs of this code", total)
 
 
 @pytest.mark.parametrize("commits", [120, pytest.param(10_000, marks=pytest.mark.deep)])
