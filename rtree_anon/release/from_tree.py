@@ -50,12 +50,9 @@ def release_tree(
     if table.n_rows < k:
         raise too_few_rows(table.name, table.n_rows, k)
     grouping = tree.group(k, method, None if guarantee is None else guarantee.constraint)
+    sizes = np.diff(np.cumsum(tree.sizes[grouping.order])[grouping.ends - 1], prepend=0)
     # Rows in group order: the leaves of a group one after the other.
-    leaf_sizes = tree.sizes[grouping.order]
-    leaf_ends = np.cumsum(leaf_sizes)
-    sizes = np.diff(leaf_ends[grouping.ends - 1], prepend=0)
-    places = np.repeat(tree.starts[grouping.order] - (leaf_ends - leaf_sizes), leaf_sizes) + np.arange(table.n_rows)
-    row_numbers = tree.rows[:, -1][places].astype(np.int64)
+    places, row_numbers = tree.places(grouping.order), tree.numbers(grouping.order)
     if compact:
         bounds = tight_bounds(tree, tree.group_boxes(grouping), places, sizes)
     else:

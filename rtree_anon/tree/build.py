@@ -94,6 +94,27 @@ class LeafTree:
     def sizes(self) -> NDArray[np.int64]:
         return np.diff(self.starts)
 
+    def places(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the rows of the leaves are, leaf after leaf in this order."""
+        return self._places if order is self.order else self._places_in(order)
+
+    def numbers(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the rows, leaf after leaf in this order."""
+        return self._numbers if order is self.order else self.rows[:, -1][self._places_in(order)].astype(np.int64)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """In scan order, which releases at all k have in common."""
+        return self._places_in(self.order)
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int64]:
+        return self.rows[:, -1][self._places].astype(np.int64)
+
+    def _places_in(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        sizes = self.sizes[order]
+        return np.repeat(self.starts[order] - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(self.rows))
+
     @cached_property
     def boxes(self) -> Boxes:
         """The tight box of every leaf."""
