@@ -78,7 +78,7 @@ class RunFile:
         self._schema = schema
         self._footer = {**_footer(_written_by_arrow(schema.empty_table())), 6: (BINARY, made_by.encode())}
         self._types = dict(_physical_types(self._footer[2][1][1]))
-        self._groups: list[Struct] = []
+        self._groups: list[bytes] = []
         self._n_rows = 0
         self._file = Path(path).open("wb")  # noqa: SIM115 - closed by __exit__
         self._file.write(_MAGIC)
@@ -105,16 +105,15 @@ class RunFile:
     def append(self, group: RowGroup) -> None:
         """Write a row group behind the others."""
         sizes = [(chunk[3][1][6][1], chunk[3][1][7][1]) for chunk in group.chunks]
-        self._groups.append(
-            {
-                1: (LIST, (STRUCT, [_moved(chunk, self._at) for chunk in group.chunks])),
-                2: (I64, sum(uncompressed for uncompressed, _ in sizes)),
-                3: (I64, group.n_rows),
-                5: (I64, self._at),
-                6: (I64, sum(compressed for _, compressed in sizes)),
-                7: (I16, len(self._groups)),
-            }
-        )
+        about: Struct = {
+            1: (LIST, (STRUCT, [_moved(chunk, self._at) for chunk in group.chunks])),
+            2: (I64, sum(uncompressed for uncompressed, _ in sizes)),
+            3: (I64, group.n_rows),
+            5: (I64, self._at),
+            6: (I64, sum(compressed for _, compressed in sizes)),
+            7: (I16, len(self._groups)),
+        }
+        self._groups.append(to_bytes(about))
         for part in group.content:
             self._file.write(part)
         self._at += group.n_bytes

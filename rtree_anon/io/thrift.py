@@ -2,7 +2,7 @@
 
 A struct is a dictionary of its fields by number, a field is a pair of its type and its value; a list is a pair too, of
 the type of its items and the items. So whatever a footer says can be read, changed in one place and written again
-without knowing the rest of it.
+without knowing the rest of it. Where a struct is a value, it can also be given as the bytes that it becomes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,10 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
         _put_varint(out, len(value))
         out += value
     elif kind == STRUCT:
-        _put_struct(out, value)
+        if isinstance(value, bytes):
+            out += value
+        else:
+            _put_struct(out, value)
     elif kind == LIST:
         item_kind, items = value
         if len(items) < _SHORT_LIST:

@@ -16,7 +16,6 @@ from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.io.coding import CategoryCoder, Coder, LinearCoder
 from rtree_anon.io.table import CodedTable
 from rtree_anon.kernels import gauge as g
-from rtree_anon.kernels.multiplicity import log_multiplicities
 from rtree_anon.release.bounds import MISSING_BIT, Bounds, Regions, region_bounds, tight_bounds, tree_regions
 from rtree_anon.release.columns import ALL, NONE, SOME, GroupColumn, IntervalColumn, LabelColumn, SetColumn
 from rtree_anon.release.guarantee import Guarantee
@@ -74,7 +73,7 @@ def release_tree(
         compact=compact,
         algorithm=name,
         weights=tuple(schema.weight(column.name) for column in columns),
-        log_multiplicity=lambda: float(log_multiplicities(tree.rows, tree.starts)),  # type: ignore[no-untyped-call]
+        log_multiplicity=lambda: tree.log_multiplicity,
         source=table.name,
     )
     verify_groups(table, bounds, row_numbers, sizes, k)

@@ -156,7 +156,7 @@ def _refused(what: str) -> PrivacyError:
 
 
 def _write_runs(releases: Sequence[ReleasedTable], paths: Sequence[str], style: str, extra: Mapping[str, bool]) -> None:
-    """Parquet files with a row per row, which cost what their groups cost; row groups are encoded in threads."""
+    """Parquet files with a row per row; a row group costs what its groups cost."""
     with ExitStack() as stack:
         files: dict[int, RunFile] = {}
 
@@ -175,7 +175,7 @@ def _write_runs(releases: Sequence[ReleasedTable], paths: Sequence[str], style: 
             file, batches = task
             return file, file.encoded(batches)
 
-        for file, row_group in in_order(row_groups(), encoded, _threads(releases)):
+        for file, row_group in in_order(row_groups(), encoded, _encoding_threads(releases)):
             file.append(row_group)
 
 
@@ -190,9 +190,9 @@ def _numbered_runs(
             yield from ((number, batch) for batch in release.runs(style, **extra))
 
 
-def _threads(releases: Sequence[ReleasedTable]) -> int | None:
-    release = releases[0]
-    return release.threads if isinstance(release, StreamedRelease) else None
+def _encoding_threads(releases: Sequence[ReleasedTable]) -> int | None:
+    """All, or this one alone where segments are made in threads already: more would only wait for each other."""
+    return 1 if isinstance(releases[0], StreamedRelease) else None
 
 
 def _write_batches(

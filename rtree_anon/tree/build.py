@@ -27,6 +27,7 @@ from rtree_anon.kernels.guard import guard_for
 from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
 from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
 from rtree_anon.kernels.mondrian import grow_mondrian
+from rtree_anon.kernels.multiplicity import log_multiplicities
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
 from rtree_anon.kernels.validscan import greedy_valid_scan, hierarchical_valid_scan, optimal_valid_scan
 from rtree_anon.space import Space
@@ -121,6 +122,11 @@ class LeafTree:
         boxes = Boxes.empty(self.n_leaves, self.grid)
         boxes_of_runs(self.rows, self.starts, self.grid.gauge, boxes.lo, boxes.hi, boxes.mask)
         return boxes
+
+    @cached_property
+    def log_multiplicity(self) -> float:
+        """The sum over all rows of log(rows equal to it), which the KL divergence of every release needs."""
+        return float(log_multiplicities(self.rows, self.starts))
 
     @cached_property
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
