@@ -3,11 +3,11 @@
     PAR1 │ row group: a column chunk after the other │ row group │ … │ footer │ length of the footer │ PAR1
                       └► page: distinct values, page: runs of their numbers (RLE_DICTIONARY), both zstd, with checksums
 
-Arrow's writer takes rows one by one: of a million rows with 18 columns that are constant in groups, it took a tenth of
-a second for 900 groups as for 80,000. Here such a column becomes a dictionary page and one page of runs. Whatever is
-not made of runs is left to Arrow: the columns of single rows and values of unusual types (written to memory, and their
-chunks taken over as they are), the encoding of texts, and the schema as the footer has it. Apache Parquet's own
-documents, Encodings.md and parquet.thrift, define the bytes; numbers of fields below are theirs.
+Arrow's writer takes rows one by one, however few groups there are. Here a column that is constant in groups becomes a
+dictionary page and one page of runs. Whatever is not made of runs is left to Arrow: the columns of single rows and
+values of unusual types (written to memory, and their chunks taken over as they are), the encoding of texts, and the
+schema as the footer has it. Apache Parquet's own documents, Encodings.md and parquet.thrift, define the bytes; numbers
+of fields below are theirs.
 """
 
 # mypy: disable-error-code="no-untyped-call"
