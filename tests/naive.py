@@ -289,3 +289,21 @@ def least_penalty_of_all_partitions(
         if all(len(group) >= k1 for group in groups):
             best = min(best, sum(penalty(space, group, missing) for group in groups))
     return best
+
+
+def runs_of_bytes(content: bytes, n_bytes: int) -> list[tuple[int, int]]:
+    """(number, length) of every run of Parquet's RLE encoding, byte by byte; bit-packed groups are not expected."""
+    found, at = [], 0
+    while at < len(content):
+        head = shift = 0
+        while True:
+            byte = content[at]
+            at += 1
+            head += (byte % 128) * 2**shift
+            shift += 7
+            if byte < 128:
+                break
+        assert head % 2 == 0
+        found.append((int.from_bytes(content[at : at + n_bytes], "little"), head // 2))
+        at += n_bytes
+    return found

@@ -19,6 +19,7 @@ from rtree_anon.errors import CorruptionError
 from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.cuts import Cuts, checked, joined
 from rtree_anon.index.uppertree import UpperTree
+from rtree_anon.kernels.boxes import ends_of_columns
 from rtree_anon.kernels.bundles import get_columns
 from rtree_anon.space import Space, missing_code
 from rtree_anon.storage.page import payloads
@@ -73,7 +74,8 @@ class BundleReader:
         for number, bundle in enumerate(self.bundles(begin, end), begin):
             here = slice(at, at + bundle.n_rows)
             self.read_codes(number, bundle, codes[here])
-            get_columns(bundle.words, d, self.n_carried, np.int64(MISSING), carried[here])
+            if self.n_carried:
+                get_columns(bundle.words, d, self.n_carried, np.int64(MISSING), carried[here])
             starts.append(bundle.starts[1:] + at)
             bundles.append(bundle)
             at += bundle.n_rows
@@ -83,12 +85,14 @@ class BundleReader:
         """The codes of a bundle's quasi-identifiers, checked against its box."""
         missing = missing_code(out.dtype)
         get_columns(bundle.words, 0, len(self.space), np.int64(missing), out)
-        for found, said in ((out.min(axis=0), self.tree.lo[number]), (out.max(axis=0), self.tree.hi[number])):
-            if not np.array_equal(np.where(found == missing, MISSING, found.astype(np.int64)), said):
-                raise CorruptionError(
-                    f"Rows of bundle {number} do not fill the box that the tree has for them; the index is damaged."
-                    " Restore it from a copy."
-                )
+        ends = np.empty((2, len(self.space)), np.int64)
+        ends_of_columns(out, ends[0], ends[1])
+        ends[ends == missing] = MISSING
+        if (ends[0] != self.tree.lo[number]).any() or (ends[1] != self.tree.hi[number]).any():
+            raise CorruptionError(
+                f"Rows of bundle {number} do not fill the box that the tree has for them; the index is damaged."
+                " Restore it from a copy."
+            )
 
     def cuts(self, begin: int, bundles: list[Bundle]) -> Cuts:
         """The cuts between all leaves of neighbouring bundles, of which `begin` is the first."""

@@ -38,6 +38,18 @@ def boxes_of_runs(rows, starts, gauge, lo, hi, mask):
 
 
 @kernel
+def ends_of_columns(rows, lo, hi):
+    """The smallest and the largest number of every column of rows, of which there is one at least."""
+    for a in range(rows.shape[1]):
+        lo[a] = rows[0, a]
+        hi[a] = rows[0, a]
+    for i in range(1, rows.shape[0]):
+        for a in range(rows.shape[1]):
+            lo[a] = min(lo[a], rows[i, a])
+            hi[a] = max(hi[a], rows[i, a])
+
+
+@kernel
 def unions_of_boxes(order, ends, lo, hi, mask, union_lo, union_hi, union_mask):
     """The union of the boxes order[ends[g-1]:ends[g]], for every g."""
     begin = 0

@@ -94,7 +94,11 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
     The union of the blocks s .. e - 1 is that of s .. middle and middle + 1 .. e - 1 (`stack` and `tail`). The first
     kind is made anew for all s only when every group that is tried begins after the middle, so that a union costs the
     same wherever it begins, and the unions of one e are independent of each other, which the processor likes.
+
+    Where every leaf has k1 rows, every leaf is a group: a union is as wide as the wider of its parts, or wider.
     """
+    if sizes.min() >= k1:
+        return np.arange(1, order.shape[0] + 1)
     block_end = _blocks(order, sizes, k1)
     n_blocks = block_end.shape[0]
     if n_blocks == 0:

@@ -16,7 +16,6 @@ from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.io.coding import CategoryCoder, Coder, LinearCoder
 from rtree_anon.io.table import CodedTable
 from rtree_anon.kernels import gauge as g
-from rtree_anon.kernels.multiplicity import log_multiplicities
 from rtree_anon.release.bounds import MISSING_BIT, Bounds, Regions, region_bounds, tight_bounds, tree_regions
 from rtree_anon.release.columns import ALL, NONE, SOME, GroupColumn, IntervalColumn, LabelColumn, SetColumn
 from rtree_anon.release.guarantee import Guarantee
@@ -50,12 +49,9 @@ def release_tree(
     if table.n_rows < k:
         raise too_few_rows(table.name, table.n_rows, k)
     grouping = tree.group(k, method, None if guarantee is None else guarantee.constraint)
+    sizes = np.diff(np.cumsum(tree.sizes[grouping.order])[grouping.ends - 1], prepend=0)
     # Rows in group order: the leaves of a group one after the other.
-    leaf_sizes = tree.sizes[grouping.order]
-    leaf_ends = np.cumsum(leaf_sizes)
-    sizes = np.diff(leaf_ends[grouping.ends - 1], prepend=0)
-    places = np.repeat(tree.starts[grouping.order] - (leaf_ends - leaf_sizes), leaf_sizes) + np.arange(table.n_rows)
-    row_numbers = tree.rows[:, -1][places].astype(np.int64)
+    places, row_numbers = tree.places(grouping.order), tree.numbers(grouping.order)
     if compact:
         bounds = tight_bounds(tree, tree.group_boxes(grouping), places, sizes)
     else:
@@ -77,7 +73,7 @@ def release_tree(
         compact=compact,
         algorithm=name,
         weights=tuple(schema.weight(column.name) for column in columns),
-        log_multiplicity=lambda: float(log_multiplicities(tree.rows, tree.starts)),  # type: ignore[no-untyped-call]
+        log_multiplicity=lambda: tree.log_multiplicity,
         source=table.name,
     )
     verify_groups(table, bounds, row_numbers, sizes, k)

@@ -7,16 +7,17 @@ Rows inside a group are sorted by their released columns, so that nothing is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.errors import SchemaError, UsageError
+from rtree_anon.io.run_batches import RunBatch
 from rtree_anon.models import Demand
 from rtree_anon.release.columns import GroupColumn
 from rtree_anon.release.in_threads import in_order
@@ -26,6 +27,8 @@ from rtree_anon.release.row_order import one_array, order_rows, pseudonyms
 
 _BATCH_ROWS = 1 << 16
 _FEW_BATCHES = 8
+
+_Piece = TypeVar("_Piece")
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,42 +166,60 @@ class Release(ReleasedTable):
     ) -> Iterator[pa.RecordBatch]:
         """The released table in record batches, so that it need not be in memory at once."""
         check_form(style, layout)
-        generalized: dict[str, pa.Array] = {}
-        for column in self._columns:
-            generalized.update(column.columns(style))
-        carried = self._carried(key, identity)
-        order = order_rows(carried, self._rows.numbers, self._sizes)
         if layout == "groups":
-            yield from self._group_batches(generalized, carried, order, group_id)
+            yield from self._group_batches(style, group_id, key, identity)
         else:
-            yield from self._row_batches(generalized, carried, order, group_id)
+            pieces = self._pieces(style, group_id, key, identity)
+            yield from self._in_pieces(lambda start: pieces(start).to_record_batch())
+
+    def runs(
+        self, style: str = "interval", *, group_id: bool = False, key: bool = False, identity: bool = False
+    ) -> Iterator[RunBatch]:
+        """The rows group by group: one value for the rows of a group, where they have the same."""
+        check_form(style, "rows")
+        yield from self._in_pieces(self._pieces(style, group_id, key, identity))
 
     def number_people(self, pseudonyms: Callable[[pa.Array], pa.Array]) -> None:
         """Use these random numbers for people: those of other parts of the same table."""
         self._rows = replace(self._rows, pseudonyms=pseudonyms)
 
-    def _row_batches(
-        self, generalized: dict[str, pa.Array], carried: pa.Table, order: NDArray[np.int64], group_id: bool
-    ) -> Iterator[pa.RecordBatch]:
-        group = np.repeat(np.arange(self.n_groups, dtype=np.int32), self._sizes)
+    def _pieces(self, style: str, group_id: bool, key: bool, identity: bool) -> Callable[[int], RunBatch]:
+        """What gives the rows from some row on, up to a batch of them; the last of its groups may go on after it."""
+        generalized = self._generalized(style)
+        if group_id:
+            _add_column(generalized, GROUP, pa.array(np.arange(self.n_groups, dtype=np.int32)))
+        carried = self._carried(key, identity)
+        for name in carried.column_names:
+            _require_new(generalized, name)
+        order = order_rows(carried, self._rows.numbers, self._sizes)
+        ends = np.cumsum(self._sizes)
 
-        def batch_from(start: int) -> pa.RecordBatch:
-            here = pa.array(group[start : start + _BATCH_ROWS])
-            columns = {name: values.take(here) for name, values in generalized.items()}
-            if group_id:
-                _add_column(columns, GROUP, here)
-            rows = carried.take(pa.array(order[start : start + _BATCH_ROWS]))
-            for name in carried.column_names:
-                _add_column(columns, name, one_array(rows.column(name)))
-            return pa.RecordBatch.from_pydict(columns)
+        def piece(start: int) -> RunBatch:
+            stop = min(start + _BATCH_ROWS, self.n_rows)
+            first, last = (int(group) for group in np.searchsorted(ends, (start, stop - 1), "right"))
+            rows = carried.take(pa.array(order[start:stop])) if carried.num_columns else carried
+            return RunBatch(
+                np.diff(np.minimum(ends[first : last + 1], stop), prepend=start),
+                {name: values.slice(first, last + 1 - first) for name, values in generalized.items()},
+                {name: one_array(rows.column(name)) for name in carried.column_names},
+            )
 
+        return piece
+
+    def _in_pieces(self, work: Callable[[int], _Piece]) -> Iterator[_Piece]:
         starts = range(0, self.n_rows, _BATCH_ROWS)
         # A table of a few batches may be a segment that has a thread of its own already.
-        yield from in_order(iter(starts), batch_from, threads=None if len(starts) > _FEW_BATCHES else 1)
+        return in_order(iter(starts), work, threads=None if len(starts) > _FEW_BATCHES else 1)
 
-    def _group_batches(
-        self, generalized: dict[str, pa.Array], carried: pa.Table, order: NDArray[np.int64], group_id: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def _generalized(self, style: str) -> dict[str, pa.Array]:
+        generalized: dict[str, pa.Array] = {}
+        for column in self._columns:
+            generalized.update(column.columns(style))
+        return generalized
+
+    def _group_batches(self, style: str, group_id: bool, key: bool, identity: bool) -> Iterator[pa.RecordBatch]:
+        generalized, carried = self._generalized(style), self._carried(key, identity)
+        order = order_rows(carried, self._rows.numbers, self._sizes)
         ends = np.cumsum(self._sizes)
         for start in range(0, self.n_groups, _BATCH_ROWS):
             stop = min(start + _BATCH_ROWS, self.n_groups)
@@ -241,6 +262,10 @@ def require_distinct_names(quasi: Iterable[str], carried: Iterable[str | None]) 
 
 
 def _add_column(columns: dict[str, pa.Array], name: str, values: pa.Array) -> None:
+    _require_new(columns, name)
+    columns[name] = values
+
+
+def _require_new(columns: Mapping[str, pa.Array], name: str) -> None:
     if name in columns:
         raise UsageError(f"Two columns of the release would be called {name!r}; rename yours before anonymizing.")
-    columns[name] = values

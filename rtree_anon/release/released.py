@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rtree_anon.errors import UsageError
+from rtree_anon.io.run_batches import RunBatch
 from rtree_anon.models import Demand
 
 STYLES = ("interval", "text")
@@ -72,6 +73,12 @@ class ReleasedTable(ABC):
         identity: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The released table in record batches, so that it need not be in memory at once."""
+
+    @abstractmethod
+    def runs(
+        self, style: str = "interval", *, group_id: bool = False, key: bool = False, identity: bool = False
+    ) -> Iterator[RunBatch]:
+        """The rows group by group: one value for the rows of a group, where they have the same."""
 
     def __repr__(self) -> str:
         return f"<Release k={self.k}: {self.n_rows:,} rows in {self.n_groups:,} groups of {', '.join(self.quasi)}>"

@@ -10,7 +10,6 @@ whole leaves of at least k rows, verified before anybody sees them, their rows s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rtree_anon.errors import UsageError
+from rtree_anon.io.run_batches import RunBatch
 from rtree_anon.models import KAnonymity, Model
 from rtree_anon.release.from_tree import too_few_rows
 from rtree_anon.release.in_threads import in_order
@@ -132,6 +132,13 @@ class StreamedRelease(ReleasedTable):
         extra = {"group_id": group_id, "key": key, "identity": identity}
         return (batch for _, batch in batches_together([self], style, layout, **extra))
 
+    def runs(
+        self, style: str = "interval", *, group_id: bool = False, key: bool = False, identity: bool = False
+    ) -> Iterator[RunBatch]:
+        """The rows group by group, in one pass over the index."""
+        extra = {"group_id": group_id, "key": key, "identity": identity}
+        return (batch for _, batch in runs_together([self], style, **extra))
+
     def of_segment(self, segment: Segment) -> Release:
         """The part of the release that one segment gives."""
         return segment.release(self.k, self.method, self.compact, self._model)
@@ -150,14 +157,6 @@ class StreamedRelease(ReleasedTable):
         self._sums = sums
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """What one segment gives to one release."""
-
-    batches: list[pa.RecordBatch]
-    sums: Sums
-
-
 def batches_together(
     releases: Sequence[StreamedRelease], style: str = "interval", layout: str = "rows", **extra: bool
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -166,22 +165,42 @@ def batches_together(
     Rows are read and decoded once, and boxes of leaves made once. Batches of one release come in the order of its rows.
     """
     check_form(style, layout)
+    for number, n_before, batch in _together(releases, lambda part: list(part.batches(style, layout, **extra))):
+        yield number, _renumbered(batch, n_before) if extra.get("group_id") else batch
+
+
+def runs_together(
+    releases: Sequence[StreamedRelease], style: str = "interval", **extra: bool
+) -> Iterator[tuple[int, RunBatch]]:
+    """The rows of several releases of one index, group by group, in one pass: (number of the release, batch)."""
+    check_form(style, "rows")
+    for number, n_before, batch in _together(releases, lambda part: list(part.runs(style, **extra))):
+        if extra.get("group_id"):
+            numbers = {GROUP: _raised(batch.repeated[GROUP], n_before)}
+            batch = RunBatch(batch.lengths, {**batch.repeated, **numbers}, batch.single)
+        yield number, batch
+
+
+def _together(
+    releases: Sequence[StreamedRelease], batches_of: Callable[[Release], list[_Result]]
+) -> Iterator[tuple[int, int, _Result]]:
+    """(number of the release, groups before the segment, batch) for every batch of every segment, in one pass."""
     if any(release.segments is not releases[0].segments for release in releases):
         raise UsageError("Releases can share a pass only where they come from the same index and version.")
     pseudonyms = [Pseudonyms() for _ in releases]
 
-    def parts_of(segment: Segment) -> list[_Part]:
+    def parts_of(segment: Segment) -> list[tuple[list[_Result], Sums]]:
         made = [release.of_segment(segment) for release in releases]
         for part, numbers in zip(made, pseudonyms, strict=True):
             part.number_people(numbers)
-        return [_Part(list(part.batches(style, layout, **extra)), part.sums) for part in made]
+        return [(batches_of(part), part.sums) for part in made]
 
     sums = [Sums() for _ in releases]
     for parts in releases[0].over_segments(parts_of):
-        for number, part in enumerate(parts):
-            for batch in part.batches:
-                yield number, _renumbered(batch, sums[number].n_groups) if extra.get("group_id") else batch
-            sums[number] += part.sums
+        for number, (batches, sums_of_part) in enumerate(parts):
+            for batch in batches:
+                yield number, sums[number].n_groups, batch
+            sums[number] += sums_of_part
     for release, total in zip(releases, sums, strict=True):
         release.completed(total)
 
@@ -189,5 +208,8 @@ def batches_together(
 def _renumbered(batch: pa.RecordBatch, n_before: int) -> pa.RecordBatch:
     """The groups of a segment are numbered from 0; those of the release go on where the segment before ended."""
     place = batch.schema.get_field_index(GROUP)
-    numbers = pc.add(batch.column(place), pa.scalar(n_before, batch.column(place).type))
-    return batch.set_column(place, GROUP, numbers)
+    return batch.set_column(place, GROUP, _raised(batch.column(place), n_before))
+
+
+def _raised(numbers: pa.Array, by: int) -> pa.Array:
+    return pc.add(numbers, pa.scalar(by, numbers.type))

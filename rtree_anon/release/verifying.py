@@ -24,7 +24,7 @@ from rtree_anon.release.bounds import Bounds
 from rtree_anon.release.columns import NONE
 from rtree_anon.space import missing_code
 
-_BLOCK_ROWS = 1 << 17
+_BLOCK_ROWS = 1 << 15
 _ROWS_PER_THREAD = 1 << 18  # fewer rows than that are not worth a second thread
 
 

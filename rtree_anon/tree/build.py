@@ -27,6 +27,7 @@ from rtree_anon.kernels.guard import guard_for
 from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
 from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
 from rtree_anon.kernels.mondrian import grow_mondrian
+from rtree_anon.kernels.multiplicity import log_multiplicities
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
 from rtree_anon.kernels.validscan import greedy_valid_scan, hierarchical_valid_scan, optimal_valid_scan
 from rtree_anon.space import Space
@@ -94,12 +95,38 @@ class LeafTree:
     def sizes(self) -> NDArray[np.int64]:
         return np.diff(self.starts)
 
+    def places(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the rows of the leaves are, leaf after leaf in this order."""
+        return self._places if order is self.order else self._places_in(order)
+
+    def numbers(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the rows, leaf after leaf in this order."""
+        return self._numbers if order is self.order else self.rows[:, -1][self._places_in(order)].astype(np.int64)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """In scan order, which releases at all k have in common."""
+        return self._places_in(self.order)
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int64]:
+        return self.rows[:, -1][self._places].astype(np.int64)
+
+    def _places_in(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        sizes = self.sizes[order]
+        return np.repeat(self.starts[order] - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(self.rows))
+
     @cached_property
     def boxes(self) -> Boxes:
         """The tight box of every leaf."""
         boxes = Boxes.empty(self.n_leaves, self.grid)
         boxes_of_runs(self.rows, self.starts, self.grid.gauge, boxes.lo, boxes.hi, boxes.mask)
         return boxes
+
+    @cached_property
+    def log_multiplicity(self) -> float:
+        """The sum over all rows of log(rows equal to it), which the KL divergence of every release needs."""
+        return float(log_multiplicities(self.rows, self.starts))
 
     @cached_property
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:

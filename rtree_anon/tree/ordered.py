@@ -25,6 +25,10 @@ class OrderedLeaves(LeafTree):
         return np.arange(self.n_leaves, dtype=np.int64)
 
     @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        return np.arange(len(self.rows), dtype=np.int64)
+
+    @cached_property
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         if len(self.depth) != self.n_leaves - 1:
             raise UsageError('method="hierarchical" needs the tree above the leaves, which is not known here.')

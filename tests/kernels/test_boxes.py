@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.kernels import gauge as g
-from rtree_anon.kernels.boxes import boxes_of_runs, unions_of_boxes, widths_of_boxes
+from rtree_anon.kernels.boxes import boxes_of_runs, ends_of_columns, unions_of_boxes, widths_of_boxes
 from rtree_anon.space import Axis, Kind, Space
 from rtree_anon.tree.build import Boxes
 from rtree_anon.tree.grid import Grid, make_grid
@@ -114,3 +114,11 @@ def test_a_mask_uses_all_its_bits() -> None:
     boxes, widths = boxes_and_widths(grid, rows, np.array([0, 3], np.int64))
     assert boxes.mask[0, 0] == (1 << 63) | (1 << 62) | 1
     assert widths[0] == 1.0
+
+
+@given(st.integers(1, 30), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_the_ends_of_columns(n: int, d: int, seed: int) -> None:
+    rows = np.random.default_rng(seed).integers(-(2**31), 2**31, (n, d)).astype(np.int32)
+    lo, hi = np.empty(d, np.int64), np.empty(d, np.int64)
+    ends_of_columns(rows, lo, hi)
+    assert lo.tolist() == rows.min(axis=0).tolist() and hi.tolist() == rows.max(axis=0).tolist()

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
 import rtree_anon as ra
+from rtree_anon.io.run_batches import RunBatch
 from rtree_anon.release import Release, writing
 from rtree_anon.release.writing import write_releases
 from rtree_anon.storage.publish import read_publication
@@ -129,13 +131,14 @@ def test_nothing_is_left_behind_when_a_batch_fails(
     path = tmp_path / f"out.{suffix}"
     if before is not None:
         path.write_text(before)
-    whole = release.batches
+    source = "runs" if suffix == "parquet" else "batches"
+    whole = getattr(release, source)
 
-    def failing(*arguments: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+    def failing(*arguments: Any, **options: Any) -> Iterator[object]:
         yield from whole(*arguments, **options)
         raise RuntimeError("the disk is on fire")
 
-    monkeypatch.setattr(release, "batches", failing)
+    monkeypatch.setattr(release, source, failing)
     with pytest.raises(RuntimeError, match="on fire"):
         release.write(path, overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ([] if before is None else [path.name])
@@ -165,11 +168,19 @@ def test_the_checker_reads_the_file_that_was_written(
     release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that get lost on the way to the file are noticed by the real checker."""
-    whole = release.batches
-    monkeypatch.setattr(release, "batches", lambda *a, **o: (batch.slice(1) for batch in whole(*a, **o)))
-    with pytest.raises(ra.PrivacyError, match="199 rows of 200"):
-        release.write(tmp_path / "out.parquet")
+    rows, batches = release.runs, release.batches
+    monkeypatch.setattr(release, "runs", lambda *a, **o: map(one_row_less, rows(*a, **o)))
+    monkeypatch.setattr(release, "batches", lambda *a, **o: (batch.slice(1) for batch in batches(*a, **o)))
+    for name in ("out.parquet", "out.csv"):
+        with pytest.raises(ra.PrivacyError, match="199 rows of 200"):
+            release.write(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def one_row_less(batch: RunBatch) -> RunBatch:
+    lengths = batch.lengths.copy()
+    lengths[np.argmax(lengths)] -= 1
+    return RunBatch(lengths, batch.repeated, {name: values.slice(1) for name, values in batch.single.items()})
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv"])
@@ -211,7 +222,7 @@ def test_an_existing_directory_and_an_unknown_format_are_refused(releases: dict[
 def test_a_release_that_fails_leaves_no_directory(
     releases: dict[int, Release], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releases[20], "batches", lambda *a, **o: (_ for _ in ()).throw(RuntimeError("on fire")))
+    monkeypatch.setattr(releases[20], "runs", lambda *a, **o: (_ for _ in ()).throw(RuntimeError("on fire")))
     with pytest.raises(RuntimeError, match="on fire"):
         write_releases(releases, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

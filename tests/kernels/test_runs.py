@@ -1,0 +1,45 @@
+"""Columns as a dictionary and runs of its entries."""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rtree_anon.kernels.runs import MOST_RUN_BYTES, number_values, write_runs
+from tests.naive import runs_of_bytes
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.just(2**40), min_size=1, max_size=60))
+def test_values_are_numbered_in_the_order_of_their_first_appearance(values: list[int]) -> None:
+    seen = list(dict.fromkeys(values))
+    numbers, distinct = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
+    n_distinct = number_values(np.array(values), numbers, distinct)
+    assert distinct[:n_distinct].tolist() == seen
+    assert numbers.tolist() == [seen.index(value) for value in values]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_many_values_that_fall_on_few_slots(dtype: type) -> None:
+    values = (np.arange(5000) % 1700 << 12).astype(dtype)
+    numbers, distinct = np.empty(len(values), np.int32), np.empty(len(values), dtype)
+    assert number_values(values, numbers, distinct) == 1700
+    assert (distinct[numbers] == values).all() and (numbers[:1700] == np.arange(1700)).all()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5) | st.integers(0, 2**31 - 1), st.integers(1, 2**40)), min_size=1, max_size=30)
+)
+def test_runs_say_how_often_every_number_comes(runs: list[tuple[int, int]]) -> None:
+    for n_bytes in range(1, 5):
+        kept = [(number % 256**n_bytes, length) for number, length in runs]
+        numbers, lengths = (np.array(part) for part in zip(*kept, strict=True))
+        out = np.empty(len(kept) * MOST_RUN_BYTES, np.uint8)
+        written = out[: write_runs(numbers.astype(np.int32), lengths, n_bytes, out)].tobytes()
+        joined = [(number, sum(run[1] for run in same)) for number, same in groupby(kept, lambda run: run[0])]
+        assert runs_of_bytes(written, n_bytes) == joined
