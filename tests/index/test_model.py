@@ -12,8 +12,9 @@ import datetime
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ from hypothesis.stateful import (
 )
 
 import rtree_anon as ra
-from rtree_anon.errors import InputError, UsageError
+from rtree_anon.errors import InputError, PrivacyError, UsageError
+from rtree_anon.models import Model
 from tests.index.conftest import COUNTS
 from tests.index.making import rows_by_id, tiny
 from tests.storage.deep import accumulate
@@ -47,13 +49,11 @@ Row = tuple[Any, ...]
 Rows = dict[Name, Row]
 
 
-def schema_of(key: str) -> ra.Schema:
-    quasi = ["age", ra.Categorical("city", allow_new=True), "born"]
-    return ra.Schema(quasi, sensitive=["illness"], keep=["amount"], key=None if key == "none" else "visit")
-
-
 class IndexModel(RuleBasedStateMachine):
     """`durable` is what a crash leaves, `current` what the writer has."""
+
+    schema = ra.Schema(["age", ra.Categorical("city", allow_new=True), "born"], sensitive=["illness"], keep=["amount"])
+    privacy: Model | None = None
 
     @initialize(
         n_rows=st.sampled_from([0, 2, 40, 150]),
@@ -69,7 +69,8 @@ class IndexModel(RuleBasedStateMachine):
         self.path = self.directory / "index"
         self.generator = np.random.default_rng(seed)
         self.key, self.n_named, self.n_odd = key, 0, 0
-        self.index = ra.Index.create(self.path, schema_of(key), k=K)
+        schema = self.schema if key == "none" else replace(self.schema, key="visit")
+        self.index = ra.Index.create(self.path, schema, k=K, model=self.privacy)
         self.current: Rows = {}
         self.durable: Rows = {}
         self.committed: Rows = {}
@@ -124,7 +125,16 @@ class IndexModel(RuleBasedStateMachine):
         return {row[-1]: row[:-1] for row in rows.values()} if self.key == "text" else dict(rows)
 
     def values(self, table: pa.Table) -> list[Row]:
-        return [tuple(row.values())[:5] for row in table.to_pylist()]
+        n_columns = len(self.schema.column_names)  # without the key
+        return [tuple(row.values())[:n_columns] for row in table.to_pylist()]
+
+    def illnesses(self) -> list[Any]:
+        place = self.schema.column_names.index("illness")
+        return [row[place] for row in self.current.values()]
+
+    def is_possible(self, k: int, rows: Collection[Row]) -> bool:
+        """Whether the rows can be released at k."""
+        return len(rows) >= k
 
     def acknowledged(self, durable: bool) -> None:
         if durable:
@@ -160,7 +170,12 @@ class IndexModel(RuleBasedStateMachine):
     @rule(n=st.integers(1, 40))
     def load(self, n: int) -> None:
         table, before = self.rows(n), dict(self.current)
-        assert self.index.load(table) == n
+        try:
+            assert self.index.load(table) == n
+        except PrivacyError:
+            assert not self.is_possible(K, [*before.values(), *self.values(table)])
+            self.settled()
+            return
         self.current = self.found(self.index)
         assert all(self.current[name] == row for name, row in before.items()) and len(self.current) == len(before) + n
         assert Counter(self.current.values()) == Counter(before.values()) + Counter(self.values(table))
@@ -235,12 +250,16 @@ class IndexModel(RuleBasedStateMachine):
     @precondition(lambda self: len(self.current) >= 4)
     @rule(method=st.sampled_from(METHODS), compact=st.booleans())
     def release(self, method: str, compact: bool) -> None:
+        if not self.is_possible(4, self.current.values()):
+            self.refused(lambda: self.index.release(k=4, method=method, compact=compact), PrivacyError)
+            self.settled()
+            return
         release = self.index.release(k=4, method=method, compact=compact)
         self.settled()
         table = release.to_arrow()
         assert table.num_rows == len(self.current)
         assert release.smallest_group >= 4
-        assert Counter(table["illness"].to_pylist()) == Counter(row[3] for row in self.current.values())
+        assert Counter(table["illness"].to_pylist()) == Counter(self.illnesses())
         self.published[self.index.version] = method, compact, table
 
     @precondition(lambda self: self.published and len(self.current) >= 4)
@@ -253,6 +272,9 @@ class IndexModel(RuleBasedStateMachine):
         kept = [version.version for version in self.index._current.catalog.history]
         if since not in [*kept, self.index.version]:
             self.refused(lambda: self.index.changes(since, k=4), UsageError)
+            return
+        if not self.is_possible(4, self.current.values()):
+            self.refused(lambda: self.index.changes(since, k=4, allow_small=True), PrivacyError)
             return
         changed = self.index.changes(since, k=4, method=method, compact=compact, allow_small=True).apply_to(table)
         now = self.index.release(k=4, method=method, compact=compact).to_arrow()
@@ -270,7 +292,7 @@ class IndexModel(RuleBasedStateMachine):
         """Domains, categories and dictionaries are those of the rows that are left."""
         view = self.index._current
         illnesses = view.carried.dictionaries["illness"].values().to_pylist() if self.current else []
-        assert set(illnesses) == {row[3] for row in self.current.values()} - {None}
+        assert set(illnesses) == set(self.illnesses()) - {None}
         for place, attribute in enumerate(view.catalog.schema.quasi):
             present = {row[place] for row in self.current.values()} - {None}
             if isinstance(attribute, ra.Categorical):
@@ -293,7 +315,7 @@ class IndexModel(RuleBasedStateMachine):
 CHECKS = list(HealthCheck)
 
 
-def run_model(examples: int, steps: int, first_seed: int) -> int:
+def run_model(examples: int, steps: int, first_seed: int, machine: type[RuleBasedStateMachine] = IndexModel) -> int:
     chosen = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -302,7 +324,7 @@ def run_model(examples: int, steps: int, first_seed: int) -> int:
         database=None,
         print_blob=True,
     )
-    run_state_machine_as_test(seed(first_seed)(IndexModel), settings=chosen)
+    run_state_machine_as_test(seed(first_seed)(machine), settings=chosen)
     return examples
 
 
