@@ -63,8 +63,9 @@ from rtree_anon.tree.build import COLUMN_ROWS
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Grid, make_grid
 
-_REGION_LEAVES = 16  # rows of a subtree that is cut again, in units of k
-_SLACK = 1.1  # rows of a further leaf that make cutting again worth while, in units of k
+# Which subtrees are cut again, in units of k: rows that they may have at most, rows that a leaf may have on average,
+# and rows to spare beyond that. This trades time for leaves that are as full as those of a fresh tree.
+_REGION_ROWS, _FILL, _STEP = 16, 1.11, 1.05
 
 Ids = NDArray[np.int64]
 
@@ -116,7 +117,7 @@ class Renewer:
 
     def __init__(self, cutter: Cutter) -> None:
         self.cutter = cutter
-        self.region_rows, self.slack = _REGION_LEAVES * cutter.k, _SLACK
+        self.region_rows, self.fill, self.step = _REGION_ROWS * cutter.k, _FILL, _STEP
         self._set_axes = np.array([axis.kind == Kind.SET for axis in cutter.space.axes], np.bool_)
         self._local = threading.local()
 
@@ -223,7 +224,7 @@ class Renewer:
         first, second, root = cuts.links
         begin, end = np.empty((2, len(cuts) + 1), np.int64)
         k = self.cutter.k
-        n = choose_regions(first, second, root, starts, changed, k, self.slack, self.region_rows, begin, end)
+        n = choose_regions(first, second, root, starts, changed, k, self.fill, self.step, self.region_rows, begin, end)
         return _Regions(begin[:n], end[:n])
 
     def _recut(
@@ -336,7 +337,8 @@ class Renewer:
         made: dict[int, tuple[Any, ...]] = self._local.__dict__.setdefault("made", {})
         if n_axes not in made:
             effort = effort_for(self.cutter.quality, k, n_axes)
-            effort = effort._replace(exact_rows=min(effort.exact_rows, MAX_BLOCK_ROWS))
+            exact_rows = max(effort.exact_rows, self.region_rows)  # most regions are searched exactly from the top
+            effort = effort._replace(exact_rows=min(exact_rows, MAX_BLOCK_ROWS))
             small = max(effort.exact_rows, effort.probe_rows)
             n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
             made[n_axes] = (
