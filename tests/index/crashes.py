@@ -7,7 +7,6 @@ A violation names the workload, the seed, the operation and the outcome, and the
 
 from __future__ import annotations
 
-import errno
 import sys
 import tempfile
 from contextlib import suppress
@@ -17,7 +16,7 @@ from rtree_anon.errors import StorageError
 from tests.index.making import tiny
 from tests.index.workloads import IndexScript, ViolationError, run_workload
 from tests.storage.disk import CHANGING, SimulatedDisk, crash_fates
-from tests.storage.faults import KINDS
+from tests.storage.faults import Fault
 
 
 def explore_crashes(workload: str, seed: int, n_outcomes: int, every: int = 1) -> int:
@@ -93,24 +92,10 @@ def inject_faults(workload: str, kind: str, seed: int, *, for_good: bool, every:
 
 
 def _inject(workload: str, kind: str, position: int, seed: int, for_good: bool) -> bool:
-    n_seen, fired = 0, False
-
-    def before(operation: str, path: str) -> str | None:
-        nonlocal n_seen, fired
-        if operation not in KINDS[kind]:
-            return None
-        n_seen += 1
-        if n_seen == position or (for_good and n_seen > position):
-            fired = True
-            if kind == "short write":
-                return "short"
-            raise OSError(getattr(errno, kind), f"injected {kind}", path)
-        return None
-
     again = f"fault {workload} {seed} {kind!r} {position} {for_good}"
     with tempfile.TemporaryDirectory() as directory:
         disk, script = _made(workload, seed, directory)
-        disk.before = before
+        fault = disk.before = Fault(kind, position, for_good)
         try:
             run_workload(workload, script)
         except StorageError as error:
@@ -130,7 +115,7 @@ def _inject(workload: str, kind: str, position: int, seed: int, for_good: bool) 
             power_cut = disk.crash(crash_fates((0, 1, 6)[position % 3], seed + position))
             _check(script, power_cut, again, f"{where}, then a power cut")
             _check(script, disk, again, where, goes_on=position % 3 == 0)
-    return fired
+    return fault.fired
 
 
 def _go_on(script: IndexScript, again: str) -> None:

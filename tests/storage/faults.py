@@ -33,6 +33,25 @@ KINDS = {
 }
 
 
+class Fault:
+    """The fault at the n-th operation that can have it, once or from then on; for `SimulatedDisk.before`."""
+
+    def __init__(self, kind: str, position: int, for_good: bool) -> None:
+        self.kind, self.position, self.for_good = kind, position, for_good
+        self.n_seen, self.fired = 0, False
+
+    def __call__(self, operation: str, path: str) -> str | None:
+        if operation not in KINDS[self.kind]:
+            return None
+        self.n_seen += 1
+        if self.n_seen == self.position or (self.for_good and self.n_seen > self.position):
+            self.fired = True
+            if self.kind == "short write":
+                return "short"
+            raise OSError(getattr(errno, self.kind), f"injected {self.kind}", path)
+        return None
+
+
 def inject_everywhere(workload: str, kind: str, *, for_good: bool, seed: int = 0, outcomes: int = 1) -> int:
     """All positions of one fault in one workload; how many faults were injected."""
     position = 1
@@ -45,21 +64,7 @@ def _inject(workload: str, kind: str, position: int, for_good: bool, seed: int, 
     """False when the workload ended before the fault could fire."""
     disk = SimulatedDisk(seed)
     script = Script(disk, seed)
-    n_seen, fired = 0, False
-
-    def before(operation: str, path: str) -> str | None:
-        nonlocal n_seen, fired
-        if operation not in KINDS[kind]:
-            return None
-        n_seen += 1
-        if n_seen == position or (for_good and n_seen > position):
-            fired = True
-            if kind == "short write":
-                return "short"
-            raise OSError(getattr(errno, kind), f"injected {kind}", path)
-        return None
-
-    disk.before = before
+    fault = disk.before = Fault(kind, position, for_good)
     name = f"workload {workload!r}, {kind} at operation {position}{' for good' if for_good else ''}, seed {seed}"
     try:
         WORKLOADS[workload](script)
@@ -84,7 +89,7 @@ def _inject(workload: str, kind: str, position: int, for_good: bool, seed: int, 
     except ViolationError as violation:
         again = f"python -m tests.storage.faults {workload!r} {kind!r} {position} {for_good} {seed}"
         raise ViolationError(f"{violation} -- {name}; repeat with: {again}") from violation
-    return fired
+    return fault.fired
 
 
 if __name__ == "__main__":
