@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.room import is_tight
 from rtree_anon.kernels.search import cut_near, divide_members, load_points, measure_axes, members_width, search_cut
 
 _ROLLOUT_CANDIDATES = 4  # axes priced inside a rollout: as good as all nine on Agrawal's data, and less work
@@ -92,7 +93,10 @@ def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, f
 @lean_kernel
 def block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others):
     """The cut of the node members[0, start:start+m], left in `found`; its axis, -1 where the node is a leaf."""
-    if effort.n_candidates == 0:
+    middle = effort.n_candidates == 0
+    if guard is not None and middle:  # where the model leaves little room, any middle will not do
+        middle = not is_tight(guard.codes, members[0], start, m, k, guard.constraint, guard.tally)
+    if middle:
         axis = _middle_cut(block, members[0], start, m, k, gauge, preferred, guard, found)
     else:
         axis = _best_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.kernels.constraint import Constraint, Tally, add_row, clear_tally, run_holds, tally_for, tally_holds
 from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.room import needed_rows, side_worth
 
 
 class Guard(NamedTuple):
@@ -26,14 +27,21 @@ class Guard(NamedTuple):
     constraint: Constraint
     tally: Tally
     codes: NDArray[np.int32]  # (rows, clauses) those of the node that is searched, in the order of its block
-    valid: NDArray[np.bool_]  # [rows + 1]
+    valid: NDArray[np.bool_]  # [rows + 1] what was found out about cuts; so are the next two
+    left_worth: NDArray[np.float64]  # [rows + 1]
+    right_worth: NDArray[np.float64]  # [rows + 1]
 
 
 def guard_for(constraint: Constraint, n_rows: int) -> Guard:
     """Scratch space for nodes of up to n_rows rows."""
     n_clauses = len(constraint.n_values)
     return Guard(
-        constraint, tally_for(constraint), np.empty((n_rows, n_clauses), np.int32), np.empty(n_rows + 1, np.bool_)
+        constraint,
+        tally_for(constraint),
+        np.empty((n_rows, n_clauses), np.int32),
+        np.empty(n_rows + 1, np.bool_),
+        np.empty(n_rows + 1),
+        np.empty(n_rows + 1),
     )
 
 
@@ -78,6 +86,34 @@ def mark_cuts(codes, order, keys, m, k, constraint, tally, valid):
         if at <= m - k and valid[at]:
             valid[at] = tally_holds(constraint, tally)
             if valid[at]:
+                first = at
+                last = max(last, at)
+    clear_tally(constraint, tally)
+    return first, last
+
+
+@lean_kernel
+def weigh_cuts(order, keys, m, k, worth, guard):
+    """Judge the cuts as `mark_cuts` does, always leaving guard.valid behind, and weigh both sides of the valid ones.
+
+    guard.left_worth[i] and guard.right_worth[i] are what `worth` is without a model, by the room that it leaves.
+    """
+    constraint, tally, valid = guard.constraint, guard.tally, guard.valid
+    for i in range(m - k):
+        add_row(guard.codes, order[i], constraint, tally)
+        at = i + 1
+        valid[at] = at >= k and keys[at] != keys[at - 1] and tally_holds(constraint, tally)
+        if valid[at]:
+            guard.left_worth[at] = side_worth(at, k, needed_rows(constraint, tally), worth)
+    clear_tally(constraint, tally)
+    first = m
+    last = 0
+    for at in range(m - 1, k - 1, -1):
+        add_row(guard.codes, order[at], constraint, tally)
+        if at <= m - k and valid[at]:
+            valid[at] = tally_holds(constraint, tally)
+            if valid[at]:
+                guard.right_worth[at] = side_worth(m - at, k, needed_rows(constraint, tally), worth)
                 first = at
                 last = max(last, at)
     clear_tally(constraint, tally)

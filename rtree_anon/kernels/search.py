@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
-from rtree_anon.kernels.guard import mark_cuts
+from rtree_anon.kernels.guard import mark_cuts, weigh_cuts
 from rtree_anon.kernels.jit import lean_kernel
 from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes
+from rtree_anon.kernels.room import is_tight
 from rtree_anon.kernels.sorting import sort_distinct
 
 INDEX_BITS = 20  # a sort key is (code << INDEX_BITS) | member
@@ -103,6 +104,11 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     for a in range(d):
         found.cost[a] = np.inf
     measure_axes(block, members, start, m, gauge, found)
+    tight = False
+    if guard is not None:
+        tight = is_tight(guard.codes, members, start, m, k, guard.constraint, guard.tally)
+        if tight:
+            n_candidates = d
     best = np.int64(-1)
     for favourite in (True, False):
         tried = 0
@@ -115,7 +121,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
                     widest = found.width[a]
             if axis < 0:
                 break
-            _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found)
+            _price_axis(block, members, start, m, gauge, axis, k, worth, guard, tight, found)
             if found.cost[axis] == np.inf:
                 found.width[axis] = -found.width[axis]  # not to be tried again; the sign is restored below
                 continue
@@ -202,7 +208,7 @@ def measure_axes(block, members, start, m, gauge, found):
 
 
 @lean_kernel
-def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found):
+def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, tight, found):
     """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot be valid."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
@@ -214,8 +220,11 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found):
     last = m - k
     judged = False
     if guard is not None:
-        first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
-        judged = not guard.constraint.upward
+        if tight:
+            first, last = weigh_cuts(found.order, keys, m, k, worth, guard)
+        else:
+            first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
+        judged = tight or not guard.constraint.upward
         if first > last:
             return
     _grow_boxes(block, m, k, gauge, found)
@@ -226,6 +235,8 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found):
             continue
         if keys[i] != keys[i - 1]:
             cost = worth[i] * found.left[i - 1] + worth[m - i] * found.right[i]
+            if guard is not None and tight:
+                cost = guard.left_worth[i] * found.left[i - 1] + guard.right_worth[i] * found.right[i]
             if cost < best:
                 best = cost
                 at = i
