@@ -147,21 +147,21 @@ def tally_holds(constraint, tally):
     for j in range(constraint.n_values.shape[0]):
         if tally.largest[j] > constraint.largest[j] * n_rows * (1.0 + ROUNDING):
             return False
-        if constraint.entropy[j] > 0.0:
-            if entropy_of(constraint, tally, j, n_rows) < constraint.entropy[j] - ROUNDING:
-                return False
+        least = constraint.entropy[j] - ROUNDING
+        if constraint.entropy[j] > 0.0 and entropy_of(constraint, tally, j, n_rows) < least:
+            return False
         if constraint.tail_rank[j] > 0:
             tail = tail_of(constraint, tally, j, n_rows)
             if tally.largest[j] >= constraint.tail_times[j] * tail * (1.0 - ROUNDING):
                 return False
         if constraint.bounded[j] and not _bounds_hold(constraint, tally, j, n_rows):
             return False
-        if constraint.moved[j] < np.inf:
-            if moved_of(constraint, tally, j, n_rows) > constraint.moved[j] + ROUNDING:
-                return False
-        if constraint.moved_ordered[j] < np.inf:
-            if moved_ordered_of(constraint, tally, j, n_rows) > constraint.moved_ordered[j] + ROUNDING:
-                return False
+        most = constraint.moved[j] + ROUNDING
+        if most < np.inf and moved_of(constraint, tally, j, n_rows) > most:
+            return False
+        most = constraint.moved_ordered[j] + ROUNDING
+        if most < np.inf and moved_ordered_of(constraint, tally, j, n_rows) > most:
+            return False
     return True
 
 

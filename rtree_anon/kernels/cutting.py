@@ -38,7 +38,7 @@ from rtree_anon.kernels.evencut import even_cut, even_valid_cut
 from rtree_anon.kernels.forecast import draw_numbers, forecast_cut, median_cut
 from rtree_anon.kernels.guard import load_codes, sides_hold
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.room import is_tight
+from rtree_anon.kernels.room import ENOUGH, NONE, room_of
 from rtree_anon.kernels.roomcut import roomy_cut
 from rtree_anon.kernels.search import divide_members, is_left, load_points, search_cut
 
@@ -122,13 +122,15 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
     if m < 2 * k:
         return 0
     axis = np.int64(-1)
-    tight = False
+    room = ENOUGH
     if guard is not None:
         numbers = rows[:, rows.shape[1] - 1]
-        tight = is_tight(guard.constraint.codes, numbers, start, m, k, guard.constraint, guard.tally)
-        if tight:
+        room = room_of(guard.constraint.codes, numbers, start, m, k, guard.constraint, guard.tally)
+        if room == NONE:
+            return 0
+        if room != ENOUGH:
             axis = _tight_cut(rows, start, m, k, gauge, preferred, effort, seed, work, space, guard)
-    if not tight:
+    if room == ENOUGH:
         n_drawn = _n_drawn(m, effort)
         draw_numbers(start, m, n_drawn, seed, space.drawn)
         target = space.block if _is_probe(m, effort) else work.sample
@@ -214,16 +216,18 @@ def _cut_columns(
     """Cut the node members[begin:begin+m] by a sample; the size of its left side, 0 where it is a leaf."""
     columns, members, others = space.columns, space.members, space.others
     axis = np.int64(-1)
-    tight = False
+    room = ENOUGH
     if guard is not None:
         numbers = rows[:, rows.shape[1] - 1]
-        tight = is_tight(guard.constraint.codes, numbers, start + begin, m, k, guard.constraint, guard.tally)
-        if tight:
+        room = room_of(guard.constraint.codes, numbers, start + begin, m, k, guard.constraint, guard.tally)
+        if room == NONE:
+            return 0
+        if room != ENOUGH:
             for i in range(begin, begin + m):
                 for a in range(rows.shape[1]):
                     rows[start + i, a] = columns[a, members[i]]
             axis = _tight_cut(rows, start + begin, m, k, gauge, preferred, effort, seed, work, space, guard)
-    if not tight:
+    if room == ENOUGH:
         n_drawn = _n_drawn(m, effort)
         draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
         target = space.block if _is_probe(m, effort) else work.sample
@@ -303,6 +307,7 @@ def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, sp
         least,
         worth[1],
         None,
+        False,
         found,
     )
     if axis >= 0:
@@ -314,8 +319,7 @@ def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, sp
 @kernel
 def _tight_cut(rows, start, m, k, gauge, preferred, effort, seed, work, space, guard):
     """The cut of a node to which the model leaves little room, by a forecast; -1 where it shows no valid one."""
-    n_sample = min(m, max(effort.sample_rows, _TIGHT_SAMPLE))
-    n_sample = min(n_sample, work.sample.shape[1])
+    n_sample = min(m, max(effort.sample_rows, np.int64(_TIGHT_SAMPLE)), np.int64(work.sample.shape[1]))
     draw_numbers(start, m, n_sample, seed, space.drawn)
     for i in range(n_sample):
         row = start + space.drawn[i]

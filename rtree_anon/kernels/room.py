@@ -11,9 +11,10 @@ that of the side, whose distance from the bound is the slack; hence
 
     s = (sigma / slack) ** 2
 
-The room is then n / s groups instead of n / k. That is a rule of thumb (rows near each other are not drawn at random)
-and only prices depend on it; whether a side is valid is judged exactly. Where a model asks for less than `k` rows by a
-margin, the node is not *tight*, and its cuts are priced as if there were no model.
+A side whose groups need s > k rows has room for fewer leaves, and these are wider: its price rises by
+(s / k) ** caution. That is a rule of thumb (rows near each other are not drawn at random) and only prices depend on it;
+whether a side is valid is judged exactly. A node whose groups need more than k rows is *tight*. The others are cut as
+if there were no model, as long as that is valid.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -25,7 +26,8 @@ import numpy as np
 from rtree_anon.kernels.constraint import add_row, clear_tally, entropy_of, moved_of, moved_ordered_of, tail_of
 from rtree_anon.kernels.jit import lean_kernel
 
-_MARGIN = 2.0  # a node is tight where groups need more than k / _MARGIN rows
+NONE, LITTLE, ENOUGH = 0, 1, 2  # no valid cut; groups need more than k rows as a rule; they do not
+
 _LOOKED_AT = 64  # rows that tell whether a node is tight, where only numbers of distinct values are bounded
 _SCATTER = 0.8  # mean of |x| for a normal x: of a distance, its mean counts
 _ORDERED_SIGMA = 0.31  # _SCATTER times the mean of sqrt(P (1 - P)) along evenly spread values
@@ -35,7 +37,7 @@ _ORDERED_SIGMA = 0.31  # _SCATTER times the mean of sqrt(P (1 - P)) along evenly
 def needed_rows(constraint, tally):
     """How many rows a group needs to satisfy the constraint as a rule, if its rows are like those of the tally."""
     n = tally.n_rows[0]
-    needed = np.float64(constraint.least_rows)
+    needed = 0.0
     for j in range(constraint.n_values.shape[0]):
         if constraint.distinct[j] > 1:  # each group has so many rows, less one, that are not of the commonest value
             others = n - tally.largest[j]
@@ -109,28 +111,47 @@ def _rows_for_bounds(constraint, tally, j, n):
 
 
 @lean_kernel
-def is_tight(codes, members, start, m, k, constraint, tally):
-    """Whether the model leaves less room to the rows codes[members[start:start+m]] than k does. The tally is empty
-    before and after."""
-    step = m // _LOOKED_AT if constraint.upward and m >= 2 * _LOOKED_AT else 1
-    for i in range(start, start + m, step):
+def room_of(codes, members, start, m, k, constraint, tally):
+    """NONE, LITTLE or ENOUGH: what the model leaves to the rows codes[members[start:start+m]].
+
+    Where only numbers of distinct values are bounded, a few rows tell whether it is enough. The tally is empty before
+    and after.
+    """
+    if constraint.upward and m >= 2 * _LOOKED_AT:
+        for i in range(start, start + m, m // _LOOKED_AT):
+            add_row(codes, members[i], constraint, tally)
+        needed = needed_rows(constraint, tally)
+        clear_tally(constraint, tally)
+        if needed <= k:
+            return ENOUGH
+    for i in range(start, start + m):
         add_row(codes, members[i], constraint, tally)
-    tight = _MARGIN * needed_rows(constraint, tally) > max(k, _MARGIN * constraint.least_rows)
+    room = ENOUGH
+    if not _can_be_two(constraint, tally):
+        room = NONE
+    elif needed_rows(constraint, tally) > k:
+        room = LITTLE
     clear_tally(constraint, tally)
-    return tight
+    return room
 
 
 @lean_kernel
-def side_worth(n, k, needed, worth):
-    """What worth[n] is without a model (see worth_table), for a side whose groups need so many rows."""
+def _can_be_two(constraint, tally):
+    """Whether there are values enough for two groups. A quick look that spares most leaves a search without result."""
+    for j in range(constraint.n_values.shape[0]):
+        if constraint.distinct[j] > 1:
+            place = constraint.place[j]
+            n_enough = tally.n_present[j]
+            for i in range(place, place + tally.n_present[j]):
+                n_enough += tally.count[place + tally.present[i]] > 1
+            if n_enough < 2 * constraint.distinct[j]:
+                return False
+    return True
+
+
+@lean_kernel
+def dearer(n, k, needed, caution):
+    """By what factor the model makes n rows dearer whose groups need so many."""
     if needed <= k:
-        return worth[n]
-    room = n / needed
-    if room <= 1.0:
-        return np.float64(n)
-    whole = np.int64(room)
-    shrunk = worth[whole * k] / (whole * k)
-    if (whole + 1) * k < worth.shape[0]:
-        more = worth[(whole + 1) * k] / ((whole + 1) * k)
-        shrunk += (room - whole) * (more - shrunk)
-    return n * shrunk
+        return 1.0
+    return (min(needed, np.float64(n)) / k) ** caution

@@ -3,12 +3,9 @@
 A sample says how narrow the boxes below a cut will be (forecast.py), but not whether both sides satisfy the model, and
 still less how much room it leaves them. So the cuts that the sample suggests, up to 63 on each axis, are judged by all
 rows of the node: these are sorted into the bins of the axis, and two sweeps over the bins, one from each end, count
-what the model looks at. The price of a side is then that of the forecast with the room of the model (room.py):
-
-    n * w * g(n / max(k, needed rows))
-
-The room only ever makes a cut dearer, so that the axes are looked at from the cheapest forecast on, as long as one
-could still win.
+what the model looks at. The price of a side is then that of the forecast, made dearer where it has little room
+(room.py). A model only ever makes a cut dearer, so that the axes are looked at from the cheapest forecast on, as long
+as one could still win.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -21,7 +18,7 @@ from rtree_anon.kernels.constraint import add_row, clear_tally, tally_holds
 from rtree_anon.kernels.forecast import MAX_BINS, bin_axes, cut_before_bin, price_cuts
 from rtree_anon.kernels.gauge import MASK
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.room import needed_rows
+from rtree_anon.kernels.room import dearer, needed_rows
 
 
 @kernel
@@ -32,7 +29,7 @@ def roomy_cut(rows, start, m, k, gauge, preferred, n_sample, n_bins, growth, wor
     cheapest = np.empty(d)
     order = np.empty(m, np.uint32)
     begin = np.zeros(MAX_BINS + 1, np.int64)
-    dearer = np.empty((2, MAX_BINS))
+    factor = np.empty((2, MAX_BINS))
     best = np.inf
     best_axis = np.int64(-1)
     best_bin = np.int64(0)
@@ -48,9 +45,9 @@ def roomy_cut(rows, start, m, k, gauge, preferred, n_sample, n_bins, growth, wor
                 break
             cheapest[axis] = np.inf
             _sort_rows(rows, start, m, gauge, axis, work, order, begin)
-            _judge_sides(work.n_bins[axis], k, growth, order, begin, guard, dearer)
+            _judge_sides(work.n_bins[axis], k, order, begin, guard, factor)
             for cut in range(work.n_bins[axis] - 1):
-                cost = work.price[0, axis, cut] * dearer[0, cut] + work.price[1, axis, cut] * dearer[1, cut]
+                cost = work.price[0, axis, cut] * factor[0, cut] + work.price[1, axis, cut] * factor[1, cut]
                 if cost < best:
                     best = cost
                     best_axis = axis
@@ -98,28 +95,22 @@ def _sort_rows(rows, start, m, gauge, axis, work, order, begin):
 
 
 @kernel
-def _judge_sides(n_bins, k, growth, order, begin, guard, dearer):
-    """dearer[0, c] and dearer[1, c]: how much dearer the model makes the sides of the cut behind bin c; inf: not valid."""
+def _judge_sides(n_bins, k, order, begin, guard, factor):
+    """How much dearer the model makes the left (factor[0]) and the right side of the cut behind a bin; inf: invalid."""
     constraint, tally = guard.constraint, guard.tally
     m = begin[n_bins]
-    dearer[:] = np.inf
+    factor[:] = np.inf
     for b in range(n_bins - 1):
         for i in range(begin[b], begin[b + 1]):
             add_row(constraint.codes, order[i], constraint, tally)
         n = begin[b + 1]
         if k <= n <= m - k and tally_holds(constraint, tally):
-            dearer[0, b] = _less_shrunk(n, k, needed_rows(constraint, tally), growth)
+            factor[0, b] = dearer(n, k, needed_rows(constraint, tally), guard.caution)
     clear_tally(constraint, tally)
     for b in range(n_bins - 1, 0, -1):
         for i in range(begin[b], begin[b + 1]):
             add_row(constraint.codes, order[i], constraint, tally)
         n = m - begin[b]
-        if dearer[0, b - 1] < np.inf and tally_holds(constraint, tally):
-            dearer[1, b - 1] = _less_shrunk(n, k, needed_rows(constraint, tally), growth)
+        if factor[0, b - 1] < np.inf and tally_holds(constraint, tally):
+            factor[1, b - 1] = dearer(n, k, needed_rows(constraint, tally), guard.caution)
     clear_tally(constraint, tally)
-
-
-@kernel
-def _less_shrunk(n, k, needed, growth):
-    """g(n / needed) / g(n / k)"""
-    return (max(n / max(needed, np.float64(k)), 1.0) * k / n) ** growth
