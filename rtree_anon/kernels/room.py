@@ -13,8 +13,8 @@ that of the side, whose distance from the bound is the slack; hence
 
 A side whose groups need s > k rows has room for fewer leaves, and these are wider: its price rises by
 (s / k) ** caution. That is a rule of thumb (rows near each other are not drawn at random) and only prices depend on it;
-whether a side is valid is judged exactly. A node whose groups need more than k rows is *tight*. The others are cut as
-if there were no model, as long as that is valid.
+whether a side is valid is judged exactly. A node whose groups need many more than k rows is *tight*. The others are cut
+as if there were no model, as long as that is valid.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -26,8 +26,9 @@ import numpy as np
 from rtree_anon.kernels.constraint import add_row, clear_tally, entropy_of, moved_of, moved_ordered_of, tail_of
 from rtree_anon.kernels.jit import lean_kernel
 
-NONE, LITTLE, ENOUGH = 0, 1, 2  # no valid cut; groups need more than k rows as a rule; they do not
+NONE, LITTLE, ENOUGH = 0, 1, 2  # no valid cut; groups need many more than k rows as a rule; they do not
 
+_LITTLE = 2  # times k rows are many more
 _LOOKED_AT = 64  # rows that tell whether a node is tight, where only numbers of distinct values are bounded
 _SCATTER = 0.8  # mean of |x| for a normal x: of a distance, its mean counts
 _ORDERED_SIGMA = 0.31  # _SCATTER times the mean of sqrt(P (1 - P)) along evenly spread values
@@ -122,14 +123,14 @@ def room_of(codes, members, start, m, k, constraint, tally):
             add_row(codes, members[i], constraint, tally)
         needed = needed_rows(constraint, tally)
         clear_tally(constraint, tally)
-        if needed <= k:
+        if needed <= _LITTLE * k:
             return ENOUGH
     for i in range(start, start + m):
         add_row(codes, members[i], constraint, tally)
     room = ENOUGH
     if not _can_be_two(constraint, tally):
         room = NONE
-    elif needed_rows(constraint, tally) > k:
+    elif needed_rows(constraint, tally) > _LITTLE * k:
         room = LITTLE
     clear_tally(constraint, tally)
     return room

@@ -99,14 +99,14 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
 
     The widest `n_candidates` axes that can be cut at all are priced; while a preferred axis can be cut, no other is.
     With a guard, both sides of a cut satisfy its constraint; guard.codes has what it looks at, in block order. Of a
-    tight node all axes are priced, with the room that the constraint leaves to both sides (room.py).
+    tight node twice as many axes are priced, with the room that the constraint leaves to both sides (room.py).
     """
     d = gauge.kind.shape[0]
     for a in range(d):
         found.cost[a] = np.inf
     measure_axes(block, members, start, m, gauge, found)
     if tight:
-        n_candidates = d
+        n_candidates = max(2 * n_candidates, 2)
     best = np.int64(-1)
     for favourite in (True, False):
         tried = 0
