@@ -69,7 +69,7 @@ def even_valid_cut(rows, start, m, k, gauge, preferred, favourite, guard):
     best_axis = np.int64(-1)
     best_threshold = np.int32(0)
     best_set = np.uint64(0)
-    least = np.int64(0)
+    least = 0
     least_room = -1.0
     order = np.empty(m, np.uint32)  # row numbers, sorted by key
     valid = np.empty(m + 1, np.bool_)
