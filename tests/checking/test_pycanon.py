@@ -182,7 +182,7 @@ ADULT_MODELS = [
     *(("occupation", model) for model in models_of("occupation")),
     ("salary-class", ra.DistinctLDiversity(2, "salary-class")),
     ("salary-class", ra.EntropyLDiversity(1.2, "salary-class")),
-    ("salary-class", ra.RecursiveCLDiversity(3, 2, "salary-class")),
+    ("salary-class", ra.RecursiveCLDiversity(6, 2, "salary-class")),
     ("salary-class", ra.TCloseness(0.2, "salary-class")),
     ("salary-class", ra.AlphaKAnonymity(0.8, 5, "salary-class")),
     ("salary-class", ra.BetaLikeness(1, "salary-class")),
