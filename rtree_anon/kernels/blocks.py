@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.room import ENOUGH, NONE, room_of
 from rtree_anon.kernels.search import cut_near, divide_members, load_points, measure_axes, members_width, search_cut
 
 _ROLLOUT_CANDIDATES = 4  # axes priced inside a rollout: as good as all nine on Agrawal's data, and less work
@@ -92,10 +93,16 @@ def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, f
 @lean_kernel
 def block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others):
     """The cut of the node members[0, start:start+m], left in `found`; its axis, -1 where the node is a leaf."""
-    if effort.n_candidates == 0:
+    room = ENOUGH
+    if guard is not None:
+        room = room_of(guard.codes, members[0], start, m, k, guard.constraint, guard.tally)
+        if room == NONE:
+            return np.int64(-1)
+    if effort.n_candidates == 0 and room == ENOUGH:
         axis = _middle_cut(block, members[0], start, m, k, gauge, preferred, guard, found)
     else:
-        axis = _best_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others)
+        tight = room != ENOUGH
+        axis = _best_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, tight, found, others)
     if axis < 0:  # perhaps there are values that are only too close for a width
         axis = _most_even_cut(block, members[0], start, m, k, gauge, preferred, guard, found)
     return axis
@@ -124,12 +131,15 @@ def _middle_cut(block, members, start, m, k, gauge, preferred, guard, found):
 
 @lean_kernel
 def _most_even_cut(block, members, start, m, k, gauge, preferred, guard, found):
-    """The most even cut there is, of a preferred axis where one of them can be cut; -1 where none can."""
+    """The most even cut of the axes that have no width, preferred ones first; -1 where there is none.
+
+    For nodes that cannot be cut on any other axis.
+    """
     best = np.int64(-1)
     for favourite in (True, False):
         least = np.int64(0)  # rows on the smaller side
         for a in range(gauge.kind.shape[0]):
-            if preferred[a] == favourite:
+            if preferred[a] == favourite and found.width[a] == 0.0:
                 left = cut_near(block, members, start, m, gauge, np.int64(a), k, m // 2, guard, found)
                 if min(left, m - left) > least:
                     least = min(left, m - left)
@@ -140,9 +150,10 @@ def _most_even_cut(block, members, start, m, k, gauge, preferred, guard, found):
 
 
 @lean_kernel
-def _best_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others):
+def _best_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, tight, found, others):
     """The cheapest cut, or of the cheapest few the one that proves best; -1 where there is none."""
-    axis = search_cut(block, members[0], start, m, gauge, preferred, effort.n_candidates, k, worth[0], guard, found)
+    n_candidates = effort.n_candidates
+    axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, tight, found)
     if axis < 0 or m > effort.rollout_rows or m < 3 * k:  # below 3k both sides are leaves: the price was exact
         return axis
     # The best few cuts, each tried down to the leaves by the plain search. `found` is reused below, so keep them.
@@ -199,8 +210,14 @@ def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, guard
         start = stack[top, 0]
         m = stack[top, 1]
         axis = np.int64(-1)
-        if m >= 2 * k:
-            axis = search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth[0], guard, found)
+        room = ENOUGH
+        if guard is not None and m >= 2 * k:
+            room = room_of(guard.codes, members, start, m, k, guard.constraint, guard.tally)
+        if m >= 2 * k and room != NONE:
+            tight = room != ENOUGH
+            axis = search_cut(
+                block, members, start, m, gauge, preferred, n_candidates, k, worth[0], guard, tight, found
+            )
         if axis < 0:
             loss += m * members_width(block, members, start, m, gauge, found)
         elif m < 3 * k:  # two leaves: the price of the cut is their loss (g is 1 below k, and nearly so below 2k)

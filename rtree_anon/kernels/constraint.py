@@ -147,33 +147,38 @@ def tally_holds(constraint, tally):
     for j in range(constraint.n_values.shape[0]):
         if tally.largest[j] > constraint.largest[j] * n_rows * (1.0 + ROUNDING):
             return False
-        if constraint.entropy[j] > 0.0 and not _entropy_holds(constraint, tally, j, n_rows):
+        least = constraint.entropy[j] - ROUNDING
+        if constraint.entropy[j] > 0.0 and entropy_of(constraint, tally, j, n_rows) < least:
             return False
-        if constraint.tail_rank[j] > 0 and not _tail_holds(constraint, tally, j, n_rows):
-            return False
+        if constraint.tail_rank[j] > 0:
+            tail = tail_of(constraint, tally, j, n_rows)
+            if tally.largest[j] >= constraint.tail_times[j] * tail * (1.0 - ROUNDING):
+                return False
         if constraint.bounded[j] and not _bounds_hold(constraint, tally, j, n_rows):
             return False
-        if constraint.moved[j] < np.inf and not _moved_holds(constraint, tally, j, n_rows):
+        most = constraint.moved[j] + ROUNDING
+        if most < np.inf and moved_of(constraint, tally, j, n_rows) > most:
             return False
-        if constraint.moved_ordered[j] < np.inf and not _moved_ordered_holds(constraint, tally, j, n_rows):
+        most = constraint.moved_ordered[j] + ROUNDING
+        if most < np.inf and moved_ordered_of(constraint, tally, j, n_rows) > most:
             return False
     return True
 
 
 @lean_kernel
-def _entropy_holds(constraint, tally, j, n_rows):
+def entropy_of(constraint, tally, j, n_rows):
     """-sum (c/n) log(c/n) = log(n) - sum c log(c) / n"""
     place = constraint.place[j]
     total = 0.0
     for i in range(place, place + tally.n_present[j]):
         count = tally.count[place + tally.present[i]]
         total += tally.logs[count] if count < _LOGS else count * np.log(count)
-    return np.log(n_rows) - total / n_rows >= constraint.entropy[j] - ROUNDING
+    return np.log(n_rows) - total / n_rows
 
 
 @lean_kernel
-def _tail_holds(constraint, tally, j, n_rows):
-    """r1 < c * (r_l + ... + r_m): the rows that are not of the l - 1 most frequent values."""
+def tail_of(constraint, tally, j, n_rows):
+    """r_l + ... + r_m: the rows that are not of the l - 1 most frequent values."""
     place = constraint.place[j]
     n_top = constraint.tail_rank[j] - 1
     top = tally.top
@@ -190,7 +195,7 @@ def _tail_holds(constraint, tally, j, n_rows):
     tail = n_rows
     for r in range(n_top):
         tail -= top[r]
-    return tally.largest[j] < constraint.tail_times[j] * tail * (1.0 - ROUNDING)
+    return tail
 
 
 @lean_kernel
@@ -208,7 +213,7 @@ def _bounds_hold(constraint, tally, j, n_rows):
 
 
 @lean_kernel
-def _moved_holds(constraint, tally, j, n_rows):
+def moved_of(constraint, tally, j, n_rows):
     """sum |p - q| / 2 is the sum of the surpluses p - q > 0, and only values that occur have one."""
     place = constraint.place[j]
     offset = constraint.offset[j]
@@ -218,15 +223,15 @@ def _moved_holds(constraint, tally, j, n_rows):
         surplus = tally.count[place + value] / n_rows - constraint.share[offset + value]
         if surplus > 0.0:
             moved += surplus
-    return moved <= constraint.moved[j] + ROUNDING
+    return moved
 
 
 @lean_kernel
-def _moved_ordered_holds(constraint, tally, j, n_rows):
+def moved_ordered_of(constraint, tally, j, n_rows):
     """sum_i |P_i - Q_i| / (m - 1), P and Q the cumulative shares of the group and of the table."""
     n_values = constraint.n_values[j]
     if n_values == 1:
-        return True
+        return 0.0
     place = constraint.place[j]
     offset = constraint.offset[j]
     n_present = tally.n_present[j]
@@ -263,7 +268,7 @@ def _moved_ordered_holds(constraint, tally, j, n_rows):
             at_crossing = area[lo] if lo < n_values else whole
             moved += level * (lo - begin) - (at_crossing - area[begin])
             moved += (at_end - at_crossing) - level * (end - lo)
-    return moved <= (constraint.moved_ordered[j] + ROUNDING) * (n_values - 1)
+    return moved / (n_values - 1)
 
 
 @lean_kernel

@@ -38,12 +38,16 @@ from rtree_anon.kernels.evencut import even_cut, even_valid_cut
 from rtree_anon.kernels.forecast import draw_numbers, forecast_cut, median_cut
 from rtree_anon.kernels.guard import load_codes, sides_hold
 from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.room import ENOUGH, NONE, room_of
+from rtree_anon.kernels.roomcut import roomy_cut
 from rtree_anon.kernels.search import divide_members, is_left, load_points, search_cut
 
 _ROWS_PER_SAMPLED = 4  # larger nodes afford larger samples: they are few
 MAX_SAMPLE_FACTOR = 8
 _MOST_BINS = 32
 _MEDIAN_ROWS = 32
+_TIGHT_SAMPLE = 256  # rows and bins of a forecast, at least, where a model leaves little room
+_TIGHT_BINS = 16
 
 
 class Workspace(NamedTuple):
@@ -117,14 +121,24 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
     """Cut one large node by a sample, record the cut and return the size of its left side; 0 where it is a leaf."""
     if m < 2 * k:
         return 0
-    n_drawn = _n_drawn(m, effort)
-    draw_numbers(start, m, n_drawn, seed, space.drawn)
-    target = space.block if _is_probe(m, effort) else work.sample
-    for i in range(n_drawn):
-        row = start + space.drawn[i]
-        for a in range(target.shape[0]):
-            target[a, i] = rows[row, a]
-    axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+    axis = np.int64(-1)
+    room = ENOUGH
+    if guard is not None:
+        numbers = rows[:, rows.shape[1] - 1]
+        room = room_of(guard.constraint.codes, numbers, start, m, k, guard.constraint, guard.tally)
+        if room == NONE:
+            return 0
+        if room != ENOUGH:
+            axis = _tight_cut(rows, start, m, k, gauge, preferred, effort, seed, work, space, guard)
+    if room == ENOUGH:
+        n_drawn = _n_drawn(m, effort)
+        draw_numbers(start, m, n_drawn, seed, space.drawn)
+        target = space.block if _is_probe(m, effort) else work.sample
+        for i in range(n_drawn):
+            row = start + space.drawn[i]
+            for a in range(target.shape[0]):
+                target[a, i] = rows[row, a]
+        axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
     left = np.int64(0)
     if axis >= 0 and (preferred[axis] or not preferred.any()):
         left = partition_rows(rows, start, m, gauge, axis, work.threshold[0], work.left_set[0])
@@ -201,15 +215,28 @@ def _cut_columns(
 ):
     """Cut the node members[begin:begin+m] by a sample; the size of its left side, 0 where it is a leaf."""
     columns, members, others = space.columns, space.members, space.others
-    n_drawn = _n_drawn(m, effort)
-    draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
-    target = space.block if _is_probe(m, effort) else work.sample
-    for i in range(n_drawn):
-        space.drawn[i] = members[begin + space.drawn[i]]
-    for a in range(target.shape[0]):
+    axis = np.int64(-1)
+    room = ENOUGH
+    if guard is not None:
+        numbers = rows[:, rows.shape[1] - 1]
+        room = room_of(guard.constraint.codes, numbers, start + begin, m, k, guard.constraint, guard.tally)
+        if room == NONE:
+            return 0
+        if room != ENOUGH:
+            for i in range(begin, begin + m):
+                for a in range(rows.shape[1]):
+                    rows[start + i, a] = columns[a, members[i]]
+            axis = _tight_cut(rows, start + begin, m, k, gauge, preferred, effort, seed, work, space, guard)
+    if room == ENOUGH:
+        n_drawn = _n_drawn(m, effort)
+        draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
+        target = space.block if _is_probe(m, effort) else work.sample
         for i in range(n_drawn):
-            target[a, i] = columns[a, space.drawn[i]]
-    axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+            space.drawn[i] = members[begin + space.drawn[i]]
+        for a in range(target.shape[0]):
+            for i in range(n_drawn):
+                target[a, i] = columns[a, space.drawn[i]]
+        axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
     left = np.int64(0)
     if axis >= 0 and (preferred[axis] or not preferred.any()):
         left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
@@ -280,12 +307,26 @@ def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, sp
         least,
         worth[1],
         None,
+        False,
         found,
     )
     if axis >= 0:
         work.threshold[0] = found.threshold[axis]
         work.left_set[0] = found.left_set[axis]
     return axis
+
+
+@kernel
+def _tight_cut(rows, start, m, k, gauge, preferred, effort, seed, work, space, guard):
+    """The cut of a node to which the model leaves little room, by a forecast; -1 where it shows no valid one."""
+    n_sample = min(m, max(effort.sample_rows, np.int64(_TIGHT_SAMPLE)), np.int64(work.sample.shape[1]))
+    draw_numbers(start, m, n_sample, seed, space.drawn)
+    for i in range(n_sample):
+        row = start + space.drawn[i]
+        for a in range(work.sample.shape[0]):
+            work.sample[a, i] = rows[row, a]
+    n_bins = max(effort.n_bins, np.int64(_TIGHT_BINS))
+    return roomy_cut(rows, start, m, k, gauge, preferred, n_sample, n_bins, effort.growth, work, guard)
 
 
 @kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from rtree_anon.kernels.gauge import MASK
-from rtree_anon.kernels.guard import mark_cuts
+from rtree_anon.kernels.guard import weigh_cuts
 from rtree_anon.kernels.jit import kernel
 
 
@@ -60,14 +60,21 @@ def even_cut(rows, start, m, k, gauge, preferred, favourite):
 
 @kernel
 def even_valid_cut(rows, start, m, k, gauge, preferred, favourite, guard):
-    """The same, with both sides satisfying the guard's constraint. Every position of every axis is judged."""
+    """A cut with both sides satisfying the guard's constraint, wherever one exists: every position is judged.
+
+    The one that divides the room of the constraint (room.py) most evenly wins, so that the nodes below are few levels
+    deep even where almost all rows are on one side of every cut; among equals the one that divides the rows so.
+    """
     number = rows.shape[1] - 1
     best_axis = np.int64(-1)
     best_threshold = np.int32(0)
     best_set = np.uint64(0)
-    least = k - 1
+    least = 0
+    least_room = -1.0
     order = np.empty(m, np.uint32)  # row numbers, sorted by key
     valid = np.empty(m + 1, np.bool_)
+    left_needed = np.empty(m + 1)
+    right_needed = np.empty(m + 1)
     constraint = guard.constraint
     for a in range(gauge.kind.shape[0]):
         if preferred[a] != favourite:
@@ -89,9 +96,15 @@ def even_valid_cut(rows, start, m, k, gauge, preferred, favourite, guard):
             continue
         for i in range(m):
             order[i] = rows[start + by_key[i], number]
-        first, last = mark_cuts(constraint.codes, order, keys, m, k, constraint, guard.tally, valid)
+        first, last = weigh_cuts(
+            constraint.codes, order, keys, m, k, constraint, guard.tally, valid, left_needed, right_needed
+        )
         for at in range(first, last + 1):
-            if keys[at] != keys[at - 1] and (constraint.upward or valid[at]) and min(at, m - at) > least:
+            if not valid[at]:
+                continue
+            room = min(at / max(left_needed[at], k), (m - at) / max(right_needed[at], k))
+            if room > least_room or (room == least_room and min(at, m - at) > least):
+                least_room = room
                 least = min(at, m - at)
                 best_axis = np.int64(a)
                 if gauge.kind[a] == MASK:

@@ -44,6 +44,7 @@ class Forecast(NamedTuple):
     gap: NDArray[np.float64]  # (axes, MAX_BINS): width between a bin and the next
     total: NDArray[np.int32]  # (axes, MAX_BINS)
     left: NDArray[np.int32]  # (axes, MAX_BINS)
+    price: NDArray[np.float64]  # (2, axes, MAX_BINS): of the left and the right side of the cut behind a bin
     perm: NDArray[np.int32]
     begin: NDArray[np.int64]  # [MAX_BINS + 1]
     covered: NDArray[np.float64]  # 1 - F**s - (1 - F)**s for F = 0/_SHARES .. _SHARES/_SHARES
@@ -67,6 +68,7 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
         np.zeros((n_axes, MAX_BINS)),
         np.zeros((n_axes, MAX_BINS), np.int32),
         np.zeros((n_axes, MAX_BINS), np.int32),
+        np.zeros((2, n_axes, MAX_BINS)),
         np.empty(n_rows, np.int32),
         np.zeros(MAX_BINS + 1, np.int64),
         1 - share**SPAN_ROWS - (1 - share) ** SPAN_ROWS,
@@ -123,32 +125,17 @@ def median_cut(gauge, preferred, n_sample, work):
 def forecast_cut(gauge, preferred, m, n_sample, n_bins, k, growth, work):
     """The cheapest cut of a node of m rows by its sample; -1 where it shows none. `growth` is the exponent of g."""
     d = gauge.kind.shape[0]
-    for a in range(d):
-        _bin_axis(gauge, a, n_sample, n_bins, work)
+    bin_axes(gauge, n_sample, n_bins, work)
     best_axis = np.int64(-1)
     best_bin = np.int64(0)
-    rows_each = m / n_sample
     for favourite in (True, False):
         best = np.inf
         for axis in range(d):
             if preferred[axis] != favourite or work.n_bins[axis] < 2:
                 continue
-            _sort_by_bin(axis, n_sample, work)
-            work.left[:] = 0
+            price_cuts(gauge, axis, m, n_sample, k, growth, work)
             for cut in range(work.n_bins[axis] - 1):
-                for a in range(d):
-                    bins = work.bins[a]
-                    left = work.left[a]
-                    for q in range(work.begin[cut], work.begin[cut + 1]):
-                        left[bins[work.perm[q]]] += 1
-                s1 = work.begin[cut + 1]
-                s2 = n_sample - s1
-                if s1 == 0 or s2 == 0 or min(s1, s2) * rows_each < k:
-                    continue
-                w1, w2 = _expected_widths(gauge, s1, s2, work)
-                n1 = s1 * rows_each
-                n2 = s2 * rows_each
-                cost = n1 * w1 * max(n1 / k, 1.0) ** growth + n2 * w2 * max(n2 / k, 1.0) ** growth
+                cost = work.price[0, axis, cut] + work.price[1, axis, cut]
                 if cost < best:
                     best = cost
                     best_axis = axis
@@ -156,8 +143,40 @@ def forecast_cut(gauge, preferred, m, n_sample, n_bins, k, growth, work):
         if best_axis >= 0:
             break
     if best_axis >= 0:
-        _cut_before_bin(gauge, best_axis, best_bin, work)
+        cut_before_bin(gauge, best_axis, best_bin, work)
     return best_axis
+
+
+@lean_kernel
+def bin_axes(gauge, n_sample, n_bins, work):
+    """Distribute the sample over bins on every axis."""
+    for a in range(gauge.kind.shape[0]):
+        _bin_axis(gauge, a, n_sample, n_bins, work)
+
+
+@lean_kernel
+def price_cuts(gauge, axis, m, n_sample, k, growth, work):
+    """Leave the prices of both sides of every cut of an axis in work.price; inf where a side is too small."""
+    d = gauge.kind.shape[0]
+    rows_each = m / n_sample
+    _sort_by_bin(axis, n_sample, work)
+    work.left[:] = 0
+    work.price[:, axis] = np.inf
+    for cut in range(work.n_bins[axis] - 1):
+        for a in range(d):
+            bins = work.bins[a]
+            left = work.left[a]
+            for q in range(work.begin[cut], work.begin[cut + 1]):
+                left[bins[work.perm[q]]] += 1
+        s1 = work.begin[cut + 1]
+        s2 = n_sample - s1
+        if s1 == 0 or s2 == 0 or min(s1, s2) * rows_each < k:
+            continue
+        w1, w2 = _expected_widths(gauge, s1, s2, work)
+        n1 = s1 * rows_each
+        n2 = s2 * rows_each
+        work.price[0, axis, cut] = n1 * w1 * max(n1 / k, 1.0) ** growth
+        work.price[1, axis, cut] = n2 * w2 * max(n2 / k, 1.0) ** growth
 
 
 @lean_kernel
@@ -318,7 +337,7 @@ def _cut_at_median(gauge, axis, n_sample, work):
             if off < best:
                 best = off
                 at = b + 1
-        _cut_before_bin(gauge, axis, at, work)
+        cut_before_bin(gauge, axis, at, work)
         return
     column, keys, ordered = work.sample[axis], work.keys, work.ordered
     for i in range(n_sample):
@@ -333,7 +352,7 @@ def _cut_at_median(gauge, axis, n_sample, work):
 
 
 @lean_kernel
-def _cut_before_bin(gauge, axis, at, work):
+def cut_before_bin(gauge, axis, at, work):
     if gauge.kind[axis] == MASK:
         left_set = np.uint64(0)
         for b in range(at):

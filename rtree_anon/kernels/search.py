@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
-from rtree_anon.kernels.guard import mark_cuts
+from rtree_anon.kernels.guard import mark_cuts, weigh_cuts
 from rtree_anon.kernels.jit import lean_kernel
 from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes
+from rtree_anon.kernels.room import dearer
 from rtree_anon.kernels.sorting import sort_distinct
 
 INDEX_BITS = 20  # a sort key is (code << INDEX_BITS) | member
@@ -93,16 +94,19 @@ def worth_table(k: int, n_rows: int, growth: float) -> NDArray[np.float64]:
 
 
 @lean_kernel
-def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, found):
+def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, tight, found):
     """Price the cuts of members[start:start+m]; return the axis of the best one, -1 where none is possible.
 
     The widest `n_candidates` axes that can be cut at all are priced; while a preferred axis can be cut, no other is.
-    With a guard, both sides of a cut satisfy its constraint; guard.codes has what it looks at, in block order.
+    With a guard, both sides of a cut satisfy its constraint; guard.codes has what it looks at, in block order. Of a
+    tight node twice as many axes are priced, with the room that the constraint leaves to both sides (room.py).
     """
     d = gauge.kind.shape[0]
     for a in range(d):
         found.cost[a] = np.inf
     measure_axes(block, members, start, m, gauge, found)
+    if tight:
+        n_candidates = max(2 * n_candidates, 2)
     best = np.int64(-1)
     for favourite in (True, False):
         tried = 0
@@ -115,7 +119,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
                     widest = found.width[a]
             if axis < 0:
                 break
-            _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found)
+            _price_axis(block, members, start, m, gauge, axis, k, worth, guard, tight, found)
             if found.cost[axis] == np.inf:
                 found.width[axis] = -found.width[axis]  # not to be tried again; the sign is restored below
                 continue
@@ -202,7 +206,7 @@ def measure_axes(block, members, start, m, gauge, found):
 
 
 @lean_kernel
-def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found):
+def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, tight, found):
     """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot be valid."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
@@ -214,8 +218,22 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found):
     last = m - k
     judged = False
     if guard is not None:
-        first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
-        judged = not guard.constraint.upward
+        if tight:
+            first, last = weigh_cuts(
+                guard.codes,
+                found.order,
+                keys,
+                m,
+                k,
+                guard.constraint,
+                guard.tally,
+                guard.valid,
+                guard.left_needed,
+                guard.right_needed,
+            )
+        else:
+            first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
+        judged = tight or not guard.constraint.upward
         if first > last:
             return
     _grow_boxes(block, m, k, gauge, found)
@@ -225,7 +243,12 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, found):
         if guard is not None and judged and not guard.valid[i]:
             continue
         if keys[i] != keys[i - 1]:
-            cost = worth[i] * found.left[i - 1] + worth[m - i] * found.right[i]
+            left = worth[i] * found.left[i - 1]
+            right = worth[m - i] * found.right[i]
+            if guard is not None and tight:
+                left *= dearer(i, k, guard.left_needed[i], guard.caution)
+                right *= dearer(m - i, k, guard.right_needed[i], guard.caution)
+            cost = left + right
             if cost < best:
                 best = cost
                 at = i

@@ -150,6 +150,7 @@ class _Clauses:
                 clause.largest = min(clause.largest, _number(demand))
             case "entropy_l":
                 clause.entropy = max(clause.entropy, log(_number(demand)))
+                clause.distinct = max(clause.distinct, ceil(_number(demand) - 1e-9))  # so many values have that entropy
             case "recursive":
                 self._add_recursive(demand)
             case "t":

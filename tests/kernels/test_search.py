@@ -45,7 +45,18 @@ class Search:
         load_points(self.block, n, gauge, self.found)
         self.column = int(
             search_cut(
-                self.block, self.members, self.start, self.m, gauge, preferred, candidates, k, worth, None, self.found
+                self.block,
+                self.members,
+                self.start,
+                self.m,
+                gauge,
+                preferred,
+                candidates,
+                k,
+                worth,
+                None,
+                False,
+                self.found,
             )
         )
 
