@@ -26,7 +26,7 @@ def grown(points: NDArray[np.int64], sensitive: NDArray[np.int64], model: Model,
 
 @pytest.mark.parametrize("quality", QUALITIES)
 def test_rare_values_in_a_corner_do_not_make_the_tree_deep(quality: str) -> None:
-    """Every leaf needs one of 400 rows that lie in one corner; peeled off one by one, the tree would be a list."""
+    """Every leaf needs one of 400 rows that lie in one corner: many leaves, and the tree stays far from a list."""
     rng = np.random.default_rng(1)
     points, sensitive = rng.integers(0, 1000, (N_ROWS, 4)), np.zeros(N_ROWS, np.int64)
     points[:400], sensitive[:400] = rng.integers(900, 1000, (400, 4)), 1
