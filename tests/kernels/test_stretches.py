@@ -70,11 +70,12 @@ def test_damage_is_found_or_harmless(table: Table, place: int, bit: int) -> None
     """Whatever bit is wrong: an answer or a problem. NUMBA_BOUNDSCHECK=1 shows that nothing outside is looked at."""
     cutter, bundles, _ = cut_to_bundles(table, 3, 1024, True)
     bundle = contents(bundles, cutter.n_columns)[0]
-    words = bundle.words.copy()
+    whole = bundle.words
+    words = whole.copy()
     words[place % len(words)] ^= np.uint64(1 << bit)
     bundle.words = words
     assert read(bundle, cutter.layout.words, cutter.layout.n_words)[0] in (SOUND, WRONG_SHAPE, WRONG_VALUE)
-    bundle.words = bundle.words[:-1]
+    bundle.words = whole[:-1]
     assert read(bundle, cutter.layout.words, cutter.layout.n_words)[0] == WRONG_SHAPE
 
 
