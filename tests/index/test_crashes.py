@@ -7,6 +7,7 @@ operation, no earlier than the last one that was acknowledged as durable.
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,23 @@ import rtree_anon as ra
 from rtree_anon.index.catalog import Catalog
 from rtree_anon.index.creating import create_index_store
 from rtree_anon.index.loading import Resources
-from rtree_anon.models import KAnonymity
+from rtree_anon.models import KAnonymity, Model
 from rtree_anon.storage import open_store
 from tests.index.making import rows_by_id, tiny
 from tests.index.test_streaming import SCHEMA, rows
+from tests.models.naive_models import World, holds
 from tests.storage.disk import CHANGING, SimulatedDisk, crash_fates
 
 K = 3
+PLAIN = KAnonymity(K)
 Rows = dict[int, tuple[Any, ...]]
 
 
 class Workload:
     """The states that the index went through; `durable` is the number of the last one that was acknowledged."""
 
-    def __init__(self, disk: SimulatedDisk, directory: Path, seed: int) -> None:
-        self.disk, self.directory = disk, directory
+    def __init__(self, disk: SimulatedDisk, directory: Path, seed: int, model: Model) -> None:
+        self.disk, self.directory, self.model = disk, directory, model
         self.generator = np.random.default_rng(seed)
         self.states: list[Rows] = [{}]
         self.durable = 0
@@ -42,7 +45,7 @@ class Workload:
     def run(self) -> None:
         self.disk.make_directory("/d")
         self.disk.sync_directory("/")
-        catalog = Catalog(SCHEMA, K, KAnonymity(K), "balanced", 0)
+        catalog = Catalog(SCHEMA, K, self.model, "balanced", 0)
         store = create_index_store("/d/i", catalog, fs=self.disk)
         with ra.Index._opened("/d/i", store, self.resources()) as index:
             for step in range(9):
@@ -82,9 +85,10 @@ class Workload:
             found = rows_by_id(index) if len(index) else {}
             assert found in self.states[self.durable :], f"{len(found)} rows are no state since {self.durable}"
             if found:
-                view = index._current
-                sizes = np.concatenate([np.diff(bundle.starts) for bundle in view.reader.bundles(0, len(view.tree))])
-                assert sizes.min() >= K or len(sizes) == 1
+                starts = index._current.reader.rows(0, len(index._current.tree), np.int64).starts.tolist()
+                world = World({"illness": [row[2] for row in found.values()]}, list(found))
+                leaves = [range(a, b) for a, b in itertools.pairwise(starts)]
+                assert all(holds(self.model, world, leaf) for leaf in leaves) or len(leaves) == 1
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -93,15 +97,20 @@ def test_every_operation_is_a_crash_point(tmp_path: Path, seed: int) -> None:
     assert n_images > 150
 
 
+def test_every_operation_is_a_crash_point_under_a_privacy_model(tmp_path: Path) -> None:
+    model = KAnonymity(K) & ra.EntropyLDiversity(1.8, "illness") & ra.TCloseness(0.4, "illness")
+    assert sweep(tmp_path, 3, outcomes=2, model=model) > 150
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(10, 30))
 def test_many_crashes(tmp_path: Path, seed: int) -> None:
     assert sweep(tmp_path, seed, outcomes=8) > 600
 
 
-def sweep(directory: Path, seed: int, outcomes: int) -> int:
+def sweep(directory: Path, seed: int, outcomes: int, model: Model = PLAIN) -> int:
     disk = SimulatedDisk(seed)
-    workload = Workload(disk, directory, seed)
+    workload = Workload(disk, directory, seed, model)
     n_images = n_operations = 0
 
     def crash_here(operation: str, path: str) -> None:
