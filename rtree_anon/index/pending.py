@@ -92,6 +92,8 @@ class Pending:
 
     def rows(self) -> Codes:
         """The rows that wait, in the order in which they came."""
+        if not self._n_dead:
+            return self._codes[:, : self._n]
         return self._codes[:, : self._n][:, self._alive[: self._n]]
 
     def gone(self) -> Ids:

@@ -74,9 +74,10 @@ from rtree_anon.tree.build import COLUMN_ROWS, SEARCHED_ROWS
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Grid, make_grid
 
-_REGION_LEAVES = 16  # rows of a subtree that is cut again, in units of k
-_LEAF_FILL = 1.4  # rows of an average leaf, in units of k
-_SLACK = 1.1  # rows of a further leaf that make cutting again worth while, in units of k
+# Which subtrees are cut again, in units of k: rows that they may have at most, rows that a leaf may have on average,
+# and rows to spare beyond that. This trades time for leaves that are as full as those of a fresh tree.
+_REGION_ROWS, _FILL, _STEP = 16, 1.11, 1.05
+_LEAF_FILL = 1.4  # rows of an average leaf under a privacy model, in units of the k that would give it without one
 
 Ids = NDArray[np.int64]
 
@@ -138,7 +139,7 @@ class Renewer:
         """`leaf_rows` is what a leaf has on average, where a privacy model may need more than k rows."""
         self.cutter = cutter
         self.usual_k = max(cutter.k, int(leaf_rows / _LEAF_FILL))
-        self.region_rows, self.slack = _REGION_LEAVES * self.usual_k, _SLACK
+        self.region_rows, self.fill, self.step = _REGION_ROWS * self.usual_k, _FILL, _STEP
         self._set_axes = np.array([axis.kind == Kind.SET for axis in cutter.space.axes], np.bool_)
         self._local = threading.local()
 
@@ -273,7 +274,7 @@ class Renewer:
         first, second, root = cuts.links
         begin, end = np.empty((2, len(cuts) + 1), np.int64)
         k = self.usual_k
-        n = choose_regions(first, second, root, starts, changed, k, self.slack, self.region_rows, begin, end)
+        n = choose_regions(first, second, root, starts, changed, k, self.fill, self.step, self.region_rows, begin, end)
         return _Regions(begin[:n], end[:n])
 
     def _recut(
@@ -395,7 +396,9 @@ class Renewer:
         made: dict[tuple[int, int], tuple[Any, ...]] = self._local.__dict__.setdefault("made", {})
         if (n_axes, k) not in made:
             effort = effort_for(self.cutter.quality, k, n_axes)
-            effort = effort._replace(exact_rows=min(effort.exact_rows, MAX_BLOCK_ROWS))
+            # Most regions are searched exactly from the top; under a model they can be much larger.
+            exact_rows = max(effort.exact_rows, self.region_rows if constraint is None else 0)
+            effort = effort._replace(exact_rows=min(exact_rows, MAX_BLOCK_ROWS))
             small = max(effort.exact_rows, effort.probe_rows, 0 if constraint is None else SEARCHED_ROWS)
             n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
             made[n_axes, k] = (

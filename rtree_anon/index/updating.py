@@ -45,9 +45,10 @@ from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves
 from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageStore
 
-STRETCH_ROWS = 24_000  # fits the processor's second cache, as a bucket of the bulk load does
+STRETCH_ROWS = 64_000  # large enough that what a stretch costs besides its rows does not matter
 _AHEAD_PER_THREAD = 2
 _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
+_SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
 
 Ids = NDArray[np.int64]
 
@@ -71,7 +72,7 @@ class _Part:
 
     begin: int
     end: int
-    added: Words
+    rows: Ids  # that are added, by number
     gone: Ids
 
 
@@ -87,9 +88,18 @@ class Updating:
         self._dropped: list[NDArray[np.uint64]] = []
         self._moved: list[tuple[Ids, Ids]] = []
         self._n_bundles = self._n_recut = self._n_pages = 0
+        self._unsynced_bytes = 0
 
     def run(self, added: Words, gone: Ids, gone_from: Ids) -> Outcome:
         """`added` are packed rows with their ids; row gone[i] is deleted from the bundle named gone_from[i]."""
+        self._syncing = ThreadPoolExecutor(1)
+        try:
+            with ThreadPoolExecutor(self.threads) as self._pool:
+                return self._run(added, gone, gone_from)
+        finally:
+            self._syncing.shutdown(wait=False)
+
+    def _run(self, added: Words, gone: Ids, gone_from: Ids) -> Outcome:
         if not len(self.tree):
             tree = self._first_tree(added) if len(added) else self.tree
             return self._outcome(tree)
@@ -119,24 +129,22 @@ class Updating:
         def work(number: int) -> Renewed:
             part = parts[number]
             stretch = self._read(base, part.begin, part.end)
-            return self.renewer.renew(stretch, part.added, part.gone, number)
+            return self.renewer.renew(stretch, added[part.rows], part.gone, number)
 
         n_ahead = _AHEAD_PER_THREAD * self.threads
-        with ThreadPoolExecutor(self.threads) as pool:
-            done = in_order(pool, work, [1] * len(parts), n_ahead, n_ahead)
-            for part, renewed in zip(parts, done, strict=True):
-                page, names = self._write(base, part, renewed)
-                splice.replace(part.begin, part.end, renewed.bundles, page, names)
-                self._dropped.append(pages_of(base, part.begin, part.end))
-                self._n_bundles += part.end - part.begin
-                self._n_recut += renewed.n_recut
+        done = in_order(self._pool, work, [1] * len(parts), n_ahead, n_ahead)
+        for part, renewed in zip(parts, done, strict=True):
+            page, names = self._write(base, part, renewed)
+            splice.replace(part.begin, part.end, renewed.bundles, page, names)
+            self._dropped.append(pages_of(base, part.begin, part.end))
+            self._n_bundles += part.end - part.begin
+            self._n_recut += renewed.n_recut
         return splice.finished()
 
     def _parts(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> list[_Part]:
         n = len(base)
-        starts, source = np.empty(n + 1, np.int64), np.empty(len(added), np.int64)
+        starts, source = np.empty(n + 1, np.int64), np.empty(len(bundle), np.int64)
         sort_by_leaf(bundle.view(np.int32), n, starts, source)
-        added = added[source]
         order = np.lexsort((gone, gone_of))
         gone, gone_starts = gone[order], np.searchsorted(gone_of[order], np.arange(n + 1))
         counts = base.n_rows + np.diff(starts) - np.diff(gone_starts)
@@ -149,11 +157,11 @@ class Updating:
 
         def part(stretch: range) -> _Part:
             a, b = stretch.start, stretch.stop
-            return _Part(a, b, added[starts[a] : starts[b]], np.sort(gone[gone_starts[a] : gone_starts[b]]))
+            return _Part(a, b, source[starts[a] : starts[b]], np.sort(gone[gone_starts[a] : gone_starts[b]]))
 
         stretches = [range(a, b) for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)]
         if self.renewer.cutter.model is not None:
-            stretches = self._standing(base, stretches, part)
+            stretches = self._standing(base, added, stretches, part)
         return [part(stretch) for stretch in stretches]
 
     def _broken(self, base: UpperTree, touched: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -175,7 +183,9 @@ class Updating:
                 broken[numbers] = ~np.logical_and.reduceat(holds, np.cumsum(n_leaves) - n_leaves)
         return broken
 
-    def _standing(self, base: UpperTree, stretches: list[range], part: Callable[[range], _Part]) -> list[range]:
+    def _standing(
+        self, base: UpperTree, added: Words, stretches: list[range], part: Callable[[range], _Part]
+    ) -> list[range]:
         """Stretches that satisfy the model as a whole: those that do not are widened, at worst to the whole tree."""
         cutter = self.renewer.cutter
         model = cutter.model
@@ -185,15 +195,14 @@ class Updating:
             for number in stretch:
                 change = part(range(number, number + 1))
                 yield self.renewer.rows_left(self._read(base, number, number + 1), change.gone)
-                yield change.added
+                yield added[change.rows]
 
         def stands(stretch: range) -> bool:
             return model.hold_together(map(cutter.counts, rows_after(stretch)))
 
         valid = np.ones(len(base), np.bool_)
-        with ThreadPoolExecutor(self.threads) as pool:
-            for stretch, holds in zip(stretches, pool.map(stands, stretches), strict=True):
-                valid[stretch.start : stretch.stop] = holds
+        for stretch, holds in zip(stretches, self._pool.map(stands, stretches), strict=True):
+            valid[stretch.start : stretch.stop] = holds
         if valid.all():
             return stretches
         widened = [
@@ -243,12 +252,16 @@ class Updating:
         cutter = self.renewer.cutter
         d, missing = len(cutter.space), np.full(len(cutter.space), MISSING, np.int64)
         bundle = np.empty(len(words), np.uint32)
-        counts = np.zeros(len(cuts) + 1, np.int64)
-        for begin in range(0, len(words), _ROUTE_ROWS):
+        table = cuts.route_table
+
+        def route(begin: int) -> None:
             some = words[begin : begin + _ROUTE_ROWS]
             codes = np.empty((d, len(some)), np.int64)
             unpack_rows(some, cutter.layout.words, 0, np.arange(d), missing, codes.T)
-            route_batch(codes, np.int64(MISSING), cuts.route_table, bundle[begin : begin + len(some)], counts)
+            counts = np.zeros(len(cuts) + 1, np.int64)
+            route_batch(codes, np.int64(MISSING), table, bundle[begin : begin + len(some)], counts)
+
+        list(self._pool.map(route, range(0, len(words), _ROUTE_ROWS)))
         return bundle
 
     def _read(self, tree: UpperTree, begin: int, end: int) -> Stretch:
@@ -283,6 +296,10 @@ class Updating:
         ids = np.arange(first, first + len(bundles.pages), dtype=np.uint64)
         self.store.write_run(ids, bundles.pages, BUNDLE_KIND, bundles.lengths)
         self._n_pages += len(ids)
+        self._unsynced_bytes += bundles.pages.nbytes
+        if self._unsynced_bytes > _SYNC_BYTES:  # so that the commit has little to wait for
+            self._unsynced_bytes = 0
+            self._syncing.submit(self.store.sync_ahead)
         return first
 
     def _outcome(self, tree: UpperTree) -> Outcome:

@@ -20,21 +20,20 @@ def boxes_of_runs(rows, starts, gauge, lo, hi, mask):
     d = gauge.kind.shape[0]
     first_mask, end_mask = gauge.n_linear, gauge.n_masked
     for run in range(starts.shape[0] - 1):
-        begin = starts[run]
+        begin, end = starts[run], starts[run + 1]
         for a in range(d):
-            lo[run, a] = rows[begin, a]
-            hi[run, a] = rows[begin, a]
-        for a in range(first_mask, end_mask):
-            mask[run, a - first_mask] = np.uint64(0)
-        for i in range(begin, starts[run + 1]):
-            for a in range(first_mask):
-                lo[run, a] = min(lo[run, a], rows[i, a])
-                hi[run, a] = max(hi[run, a], rows[i, a])
-            for a in range(end_mask, d):
-                lo[run, a] = min(lo[run, a], rows[i, a])
-                hi[run, a] = max(hi[run, a], rows[i, a])
-            for a in range(first_mask, end_mask):
-                mask[run, a - first_mask] |= np.uint64(1) << np.uint64(rows[i, a])
+            if first_mask <= a < end_mask:
+                found = np.uint64(0)
+                for i in range(begin, end):
+                    found |= np.uint64(1) << np.uint64(rows[i, a])
+                mask[run, a - first_mask] = found
+                continue
+            least = most = rows[begin, a]
+            for i in range(begin + 1, end):
+                least = min(least, rows[i, a])
+                most = max(most, rows[i, a])
+            lo[run, a] = least
+            hi[run, a] = most
 
 
 @kernel

@@ -24,6 +24,7 @@ from rtree_anon.kernels.rowwords import limit_mask
 
 _MISSING = np.iinfo(np.int64).min
 SOUND, WRONG_SHAPE, WRONG_VALUE = 0, 1, 2
+_BLOCK_ROWS = 256  # routed side by side
 
 
 @kernel
@@ -145,23 +146,36 @@ def read_bundle(bundle, n_rows, n_leaves, layout, scratch, words, sizes, cuts):
 
 @kernel
 def route_rows(words, layout, first, second, root, axis, threshold, left_set, is_set, flipped, leaf):
-    """leaf[i] becomes the leaf that row i belongs to, by the cuts of a tree (leaforder.py)."""
+    """leaf[i] becomes the leaf that row i belongs to, by the cuts of a tree (leaforder.py).
+
+    Rows take their steps side by side, block by block, so that the processor need not wait for one after the other.
+    """
     masks = np.empty(layout.limit.shape[0], np.uint64)
     for c in range(masks.shape[0]):
         masks[c] = limit_mask(layout.limit[c])
-    for i in range(words.shape[0]):
-        node = np.int64(root)
-        while node >= 0:
-            a = axis[node]
-            stored = (words[i, layout.word[a]] >> layout.shift[a]) & masks[a]
-            code = np.int64(stored) + layout.below[a]
-            if is_set[node]:
-                bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(code)
-                left = (left_set[node] >> bit) & np.uint64(1) != np.uint64(0)
-            else:
+    any_set = is_set.any()
+    for begin in range(0, words.shape[0], _BLOCK_ROWS):
+        end = min(begin + _BLOCK_ROWS, words.shape[0])
+        for i in range(begin, end):
+            leaf[i] = root
+        waiting = root >= 0
+        while waiting:
+            waiting = False
+            for i in range(begin, end):
+                node = leaf[i]
+                if node < 0:
+                    continue
+                a = axis[node]
+                stored = (words[i, layout.word[a]] >> layout.shift[a]) & masks[a]
+                code = np.int64(stored) + layout.below[a]
                 left = stored == np.uint64(0) or code < threshold[node]
-            node = first[node] if left != flipped[node] else second[node]
-        leaf[i] = ~node
+                if any_set and is_set[node]:
+                    bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(code)
+                    left = (left_set[node] >> bit) & np.uint64(1) != np.uint64(0)
+                leaf[i] = first[node] if left != flipped[node] else second[node]
+                waiting = True
+        for i in range(begin, end):
+            leaf[i] = ~leaf[i]
 
 
 @kernel

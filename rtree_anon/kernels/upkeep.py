@@ -109,11 +109,11 @@ def settle_leaves(first, second, root, counts, k, kept, orphan):
 
 
 @kernel
-def choose_regions(first, second, root, starts, changed, k, slack, most_rows, begin, end):
+def choose_regions(first, second, root, starts, changed, k, fill, step, most_rows, begin, end):
     """Subtrees to be cut again, as ranges of leaves in order; their number.
 
-    A changed leaf with 2k rows or more is one. So is the smallest subtree around a changed leaf, of at most `most_rows`
-    rows, whose rows are enough for one more leaf of k * slack rows: inserts fill leaves, and where neighbours have
+    A changed leaf with 2k rows or more is one. So is a subtree with changed leaves, of at most `most_rows` rows, that
+    has k * step rows more than its leaves need when each has k * fill: inserts fill leaves, and where neighbours have
     enough to spare, together they make one more, which is what a fresh tree would have.
     """
     n_inner = first.shape[0]
@@ -135,7 +135,7 @@ def choose_regions(first, second, root, starts, changed, k, slack, most_rows, be
         n = starts[i + 1] - starts[i]
         if changed[i] and n >= 2 * k:
             leaf_wants[i] = True
-            leaves[i] = max(np.int64(n / (k * slack)), np.int64(2))
+            leaves[i] = max(np.int64(n / (k * fill)), np.int64(2))
     for v in range(n_inner - 1, -1, -1):
         node = visit[v]
         one, other = first[node], second[node]
@@ -143,9 +143,9 @@ def choose_regions(first, second, root, starts, changed, k, slack, most_rows, be
         n_expected += node_leaves[other] if other >= 0 else leaves[~other]
         a, b = span_begin[node], span_end[node]
         n = starts[b] - starts[a]
-        if dirty[b] > dirty[a] and n <= most_rows and n >= (n_expected + 1) * k * slack:
+        if dirty[b] > dirty[a] and n <= most_rows and n >= k * (n_expected * fill + step):
             node_wants[node] = True
-            n_expected = np.int64(n / (k * slack))
+            n_expected = max(np.int64(n / (k * fill)), n_expected + 1)
         node_leaves[node] = n_expected
     todo = np.empty(n_inner + 2, np.int64)
     todo[0] = root

@@ -1,0 +1,106 @@
+"""Stretches: what is read from bundles is what was packed, rows find their leaves, and moved rows are told."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtree_anon.index.bundle import Bundle
+from rtree_anon.index.cuts import Cuts
+from rtree_anon.kernels.bundles import TREE_VECTORS
+from rtree_anon.kernels.rowwords import pack_columns
+from rtree_anon.kernels.stretches import (
+    SOUND,
+    WRONG_SHAPE,
+    WRONG_VALUE,
+    count_origins,
+    mark_deleted,
+    moved_rows,
+    read_bundle,
+    route_rows,
+)
+from rtree_anon.space import missing_code
+from tests.kernels.test_bundles import contents, cut_to_bundles
+from tests.kernels.test_routing import naive_route
+from tests.tables import Table, tables
+
+MISSING = missing_code(np.int64)
+
+
+def read(bundle: Bundle, layout: object, n_words: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    words = np.zeros((bundle.n_rows, n_words), np.uint64)
+    sizes = np.zeros(bundle.n_leaves, np.int64)
+    cuts = np.zeros((TREE_VECTORS - 1, bundle.n_leaves - 1), np.int64)
+    scratch = np.empty(bundle.n_rows, np.uint64)
+    problem = read_bundle(bundle.words, bundle.n_rows, bundle.n_leaves, layout, scratch, words, sizes, cuts)
+    return problem, words, sizes, cuts
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(max_rows=120), st.integers(1, 6), st.sampled_from([1024, 4096]), st.data())
+def test_bundles_are_read_as_they_were_packed(table: Table, k: int, page_bytes: int, data: st.DataObject) -> None:
+    """The twin reads column by column (`Bundle`) and packs again."""
+    cutter, bundles, _ = cut_to_bundles(table, k, page_bytes, True)
+    layout, d = cutter.layout, len(table.space)
+    for bundle in contents(bundles, cutter.n_columns):
+        problem, words, sizes, vectors = read(bundle, layout.words, layout.n_words)
+        assert problem == SOUND
+        codes = np.ascontiguousarray(bundle.columns(0, d + 1, np.int64).T)
+        expected = layout.empty(bundle.n_rows)
+        assert pack_columns(codes, 0, bundle.n_rows, np.int64(MISSING), layout.words, expected)
+        assert np.array_equal(words, expected)
+        assert np.array_equal(np.concatenate(([0], np.cumsum(sizes))), bundle.starts)
+        cuts = Cuts.from_vectors(*vectors)
+        assert all(np.array_equal(a, b) for a, b in zip(cuts.arrays, bundle.cuts.arrays, strict=True))
+        leaf = np.empty(bundle.n_rows, np.int32)
+        first, second, root = cuts.links
+        about = cuts.axis, cuts.threshold, cuts.left_set, cuts.is_set, cuts.flipped
+        route_rows(words, layout.words, first, second, root, *about, leaf)
+        assert leaf.tolist() == [naive_route(cuts, row, MISSING) for row in codes[:d].T.tolist()]
+        gone = np.sort(np.array(data.draw(st.lists(st.sampled_from(codes[d].tolist()), unique=True)), np.int64))
+        alive = np.zeros(bundle.n_rows, np.int32)
+        assert mark_deleted(words, layout.words, gone, alive) == len(gone)
+        assert np.array_equal(alive < 0, np.isin(codes[d], gone))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(max_rows=60), st.integers(0, 2**32), st.integers(0, 63))
+def test_damage_is_found_or_harmless(table: Table, place: int, bit: int) -> None:
+    """Whatever bit is wrong: an answer or a problem. NUMBA_BOUNDSCHECK=1 shows that nothing outside is looked at."""
+    cutter, bundles, _ = cut_to_bundles(table, 3, 1024, True)
+    bundle = contents(bundles, cutter.n_columns)[0]
+    words = bundle.words.copy()
+    words[place % len(words)] ^= np.uint64(1 << bit)
+    bundle.words = words
+    assert read(bundle, cutter.layout.words, cutter.layout.n_words)[0] in (SOUND, WRONG_SHAPE, WRONG_VALUE)
+    bundle.words = bundle.words[:-1]
+    assert read(bundle, cutter.layout.words, cutter.layout.n_words)[0] == WRONG_SHAPE
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(max_rows=60), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32))
+def test_moved_rows(table: Table, n_old: int, n_new: int, seed: int) -> None:
+    cutter, bundles, _ = cut_to_bundles(table, 1, 4096, True)
+    bundle = contents(bundles, cutter.n_columns)[0]
+    _, words, _, _ = read(bundle, cutter.layout.words, cutter.layout.n_words)
+    generator = np.random.default_rng(seed)
+    n = len(words)
+    old_ends = np.sort(generator.integers(0, n + 1, n_old))
+    new_ends = np.append(np.sort(generator.integers(0, n + 1, n_new - 1)), n)
+    order = generator.permutation(n)
+    origin = [int(np.searchsorted(old_ends, row, "right")) for row in order]
+    bundle_of = [int(np.searchsorted(new_ends, at, "right")) for at in range(n)]
+    shared = np.zeros((n_new, n_old), np.int64)
+    count_origins(order, old_ends, new_ends, shared)
+    expected = np.zeros_like(shared)
+    for b, o in zip(bundle_of, origin, strict=True):
+        if o < n_old:
+            expected[b, o] += 1
+    assert np.array_equal(shared, expected)
+    kept = np.array([generator.integers(-1, n_old) for _ in range(n_new)])
+    ids, to = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_moved = moved_rows(words, cutter.layout.words, order, old_ends, new_ends, kept, ids, to)
+    own = bundle.ids
+    moved = [(int(own[at]), b) for at, (b, o) in enumerate(zip(bundle_of, origin, strict=True)) if o != kept[b]]
+    assert list(zip(ids[:n_moved].tolist(), to[:n_moved].tolist(), strict=True)) == moved
