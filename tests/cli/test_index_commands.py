@@ -66,7 +66,7 @@ def test_privacy_models(folder: Path) -> None:
     assert f"every leaf satisfies {whole}" in run("verify", path).out
     asked = ("--model", "entropy_l=5 on diagnosis")
     (released,) = as_json(run("release", path, "-k", "6", *asked, "-o", folder / "out", "--json"))["releases"]
-    assert released["model"].endswith("EntropyLDiversity(5, on='diagnosis')")
+    assert released["model"].endswith("EntropyLDiversity(5.0, on='diagnosis')")
     manifest = json.loads((folder / "out" / "manifest.json").read_text())
     assert manifest["releases"]["k6.parquet"]["safe_together_at"] == whole
     report = ra.check(folder / "out" / "k6.parquet", ["age", "sex", "zip"], ["diagnosis"])
