@@ -10,7 +10,8 @@ piece. The runs at the ends of a piece are kept until it is known whether the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -25,6 +26,7 @@ from rtree_anon.checking.sources import map_pieces
 
 _COMPARED = ("t", "t_ordered", "beta", "beta_enhanced", "delta")
 _VALUE, _ROWS = "value", "rows"
+_BLOCK_ROWS = 1 << 14
 
 Whole = Mapping[str, tuple[pa.ChunkedArray, NDArray[np.int64]]]
 
@@ -120,13 +122,25 @@ def _runs_satisfy(path: str | PathLike[str], quasi: Sequence[str], asked: _Asked
     return waiting is None or asked.of(waiting[1], np.zeros(1, np.int64))
 
 
+def _blocks(edges: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The runs between the first and the last one, first .. end-1 of them at a time: many rows, but not all."""
+    first, last = 1, len(edges) - 2
+    while first < last:
+        end = max(bisect_right(edges, edges[first] + _BLOCK_ROWS, first + 1, last + 1) - 1, first + 1)
+        yield first, end
+        first = end
+
+
 def _measured(piece: pa.Table, grouped_by: Sequence[str], asked: _Asked) -> _Piece | None:
     if not piece.num_rows:
         return None
     shown, rows = piece.select(list(dict.fromkeys(grouped_by))), piece.select(list(asked.names))
     starts = run_starts(piece, grouped_by)
     edges = [*starts.tolist(), piece.num_rows]
-    inside = len(starts) < 3 or asked.of(rows.slice(edges[1], edges[-2] - edges[1]), starts[1:-1] - edges[1])
+    inside = all(
+        asked.of(rows.slice(edges[first], edges[end] - edges[first]), starts[first:end] - edges[first])
+        for first, end in _blocks(edges)
+    )
 
     def copied(table: pa.Table, begin: int, end: int) -> pa.Table:  # a slice would keep the whole piece alive
         return table.take(pa.array(np.arange(begin, end)))

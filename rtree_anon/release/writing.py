@@ -138,6 +138,7 @@ def _write_checked(
 
 def _check_values(release: ReleasedTable, path: str) -> None:
     """Have the checker measure what the file's sensitive columns give away; people are not in the file."""
+    pa.default_memory_pool().release_unused()
     unmet = unmet_values(path, release.quasi, release.demands)
     if unmet:
         raise _refused(f"it does not satisfy {release.model}: {unmet[0].rstrip('.')}")

@@ -27,6 +27,7 @@ def grouped(seed: int, n: int, group_rows: int, in_order: bool) -> pa.Table:
     return table if in_order else table.take(pa.array(np.random.default_rng(seed).permutation(n)))
 
 
+@mock.patch("rtree_anon.checking.run_values._BLOCK_ROWS", 20)
 @settings(max_examples=80, deadline=None)
 @given(models, st.integers(1, 200), st.integers(1, 40), st.integers(1, 60), st.booleans(), st.integers(0, 2**20))
 def test_runs_say_what_the_table_says(

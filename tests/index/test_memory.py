@@ -59,8 +59,8 @@ def test_a_million_rows_in_64_mb(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-def test_people_by_name_and_a_privacy_model_in_64_mb(tmp_path: Path) -> None:
-    check(tmp_path, 500_000, "64MB", with_people=True)
+def test_people_by_name_and_a_privacy_model_in_128_mb(tmp_path: Path) -> None:
+    check(tmp_path, 500_000, "128MB", with_people=True)
 
 
 @pytest.mark.deep
