@@ -87,12 +87,7 @@ def _runs_of(piece: pa.Table, grouped_by: Sequence[str], counts: str | None) -> 
     n_rows = piece.num_rows
     if n_rows == 0:
         return None
-    begins = np.zeros(n_rows, np.bool_)
-    begins[0] = True
-    for name in dict.fromkeys(grouped_by):
-        for values in _comparable(piece.column(name), name):
-            begins[1:] |= values[1:] != values[:-1]
-    starts = np.flatnonzero(begins)
+    starts = run_starts(piece, grouped_by)
     if counts is None:
         lengths = np.diff(starts, append=n_rows)
     else:
@@ -108,6 +103,16 @@ def _runs_of(piece: pa.Table, grouped_by: Sequence[str], counts: str | None) -> 
         float(lengths[1:-1].min(initial=np.iinfo(np.int64).max)),
         *(rows.take(pa.array([place])) for place in (0, len(rows) - 1)),  # a slice would keep the whole piece alive
     )
+
+
+def run_starts(piece: pa.Table, grouped_by: Sequence[str]) -> NDArray[np.int64]:
+    """Where the runs of a table begin, which has at least one row."""
+    begins = np.zeros(piece.num_rows, np.bool_)
+    begins[0] = True
+    for name in dict.fromkeys(grouped_by):
+        for values in _comparable(piece.column(name), name):
+            begins[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(begins)
 
 
 def _comparable(column: pa.ChunkedArray, name: str) -> Iterator[NDArray[Any]]:

@@ -88,16 +88,16 @@ class BulkLoad:
         threads: int,
         directory: str,
         on_progress: Callable[[str, int, int | None], None] = lambda phase, done, total: None,
-        on_invalid: Callable[[Counts], None] = lambda counts: None,
+        refuse_as: str | None = None,
     ) -> None:
         """`on_progress` is called with the phase ("reading", "cutting"), the rows done, and all rows where known.
 
-        `on_invalid` is called with the counts of all rows (those of people come last, if at all) where it may be that
-        not even all rows together satisfy the model; unless it raises they become a single leaf then.
+        Where not even all rows together satisfy the model, that is an error which names them `refuse_as`; without a
+        name they become a single leaf.
         """
         self.store, self.cutter, self.threads = store, cutter, threads
         self.report = LoadReport()
-        self._memory_bytes, self._on_progress, self._on_invalid = memory_bytes, on_progress, on_invalid
+        self._memory_bytes, self._on_progress, self._refuse_as = memory_bytes, on_progress, refuse_as
         self._counter: TableCounter | None = None
         self._spill = SpillFile(directory)
         per_word, per_axis = _CUT_BYTES_PER_WORD_AND_AXIS
@@ -222,10 +222,10 @@ class BulkLoad:
         judged = in_order(pool, lambda i: self._satisfies(buckets[i]), sizes, 2 * self.threads, self._rows_at_once)
         valid = list(judged)
         if not all(valid) and not is_again:
-            self._on_invalid(self._counts(buckets, with_people=False))
+            self._require_possible(buckets, with_people=False)  # one look at all rows, before many at some of them
         found = upheld(cuts, valid, lambda whole: self._satisfies(_together([buckets[i] for i in whole])))
         if not found.is_valid:
-            self._on_invalid(self._counts(buckets, with_people=True))
+            self._require_possible(buckets, with_people=True)
         made: list[_Bucket] = []
         inner: list[Cuts] = []
         for members in found.members:
@@ -245,15 +245,16 @@ class BulkLoad:
         pieces = (part for words in bucket.rows.pieces() for part in (words[:step], words[step:]) if len(part))
         return model.hold_together(map(self.cutter.counts, pieces))
 
-    def _counts(self, buckets: list[_Bucket], *, with_people: bool) -> Counts:
-        """Of all rows."""
+    def _require_possible(self, buckets: list[_Bucket], *, with_people: bool) -> None:
+        """Refuse rows that do not satisfy the model all together."""
         model = self.cutter.model
-        assert model is not None
+        if model is None or self._refuse_as is None:
+            return
         columns = {name: column for name, column in model.columns.items() if with_people or name != model.people}
         total = Counts(0, {name: Distribution.none() for name in columns})
         for words in _together(buckets).rows.pieces():
             total += Counts.of(len(words), columns, self.cutter.carried(words))
-        return total
+        model.require_possible(total, self._refuse_as)
 
     def _rerouted(self, scatter: Scatter, dissolved: list[int], cuts: Cuts) -> dict[int, list[Words]]:
         """Rows of dissolved buckets by their new bucket."""

@@ -21,7 +21,6 @@ from rtree_anon.index.bulkload import BulkLoad, LoadReport
 from rtree_anon.index.carried import read_columns, write_dictionaries
 from rtree_anon.index.catalog import BLOB_KIND, Catalog, Reference
 from rtree_anon.index.directory import Directory, Ranges
-from rtree_anon.index.distributions import Counts
 from rtree_anon.index.existing import ExistingRows
 from rtree_anon.index.gathering import SameIdError, ranges_of_rows
 from rtree_anon.index.keys import SharedIdError, explained_same_id
@@ -150,7 +149,6 @@ class _Load:
     ) -> None:
         self._store, self._view, self._prepared, self._resources = store, view, prepared, resources
         self._instead, self._accept_invalid = instead, accept_invalid
-        self._model = view.catalog.stored_model(prepared.stored)
         has_old = view.catalog.n_rows and not instead
         self._existing = ExistingRows(view, prepared.coder, prepared.stored) if has_old else None
         self._n_columns = len(prepared.ranges(with_ids=True))
@@ -238,7 +236,7 @@ class _Load:
             catalog.quality,
             self._store.page_bytes,
             catalog.seed,
-            self._model,
+            catalog.stored_model(self._prepared.stored),
         )
         return BulkLoad(
             self._store,
@@ -247,12 +245,8 @@ class _Load:
             threads=self._resources.threads,
             directory=self._resources.directory,
             on_progress=on_progress,
-            on_invalid=self._require_possible,
+            refuse_as=None if self._accept_invalid else self._prepared.name,
         )
-
-    def _require_possible(self, counts: Counts) -> None:
-        if self._model is not None and not self._accept_invalid:
-            self._model.require_possible(counts, self._prepared.name)
 
     def _sample(self, n_rows: int) -> NDArray[Any]:
         """Rows of both in proportion."""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rtree_anon.errors import PrivacyError
 from rtree_anon.index.distributions import Counts, Distribution, codes_in, dense_codes
 from rtree_anon.io.stored_columns import StoredColumns
 from rtree_anon.io.stored_values import CarriedCodes, ValueColumn, Values
@@ -105,10 +106,15 @@ class StoredModel:
         return total is not None and self.holds(total)
 
     def require_possible(self, counts: Counts, source: str) -> None:
-        """Raise the error of models that no division of a table can satisfy, where the whole table does not."""
+        """Raise the error of models that no division of a table can satisfy, where the whole table does not.
+
+        Counts may lack columns; what is about those is not looked at then.
+        """
         totals = {name: distribution.totals for name, distribution in counts.columns.items()}
         people = None if self.people is None else totals.pop(self.people, None)
         require_possible(self.model, counts.n_rows, totals, people, source)
+        if counts.columns.keys() == self.columns.keys() and not self.holds(counts):  # by less than rounding shows
+            raise PrivacyError(f"{source}: {self.model} cannot be met, not even with the whole table as one group.")
 
     def table_values(self) -> dict[str, tuple[Any, NDArray[np.int64]]]:
         """For the checker: the values of the compared columns, and how many rows of the table have each."""

@@ -77,7 +77,7 @@ from rtree_anon.tree.grid import Grid, make_grid
 # Which subtrees are cut again, in units of k: rows that they may have at most, rows that a leaf may have on average,
 # and rows to spare beyond that. This trades time for leaves that are as full as those of a fresh tree.
 _REGION_ROWS, _FILL, _STEP = 16, 1.11, 1.05
-_LEAF_FILL = 1.4  # rows of an average leaf of a fresh tree, in units of k
+_LEAF_FILL = 1.4  # rows of an average leaf under a privacy model, in units of the k that would give it without one
 
 Ids = NDArray[np.int64]
 
@@ -396,7 +396,8 @@ class Renewer:
         made: dict[tuple[int, int], tuple[Any, ...]] = self._local.__dict__.setdefault("made", {})
         if (n_axes, k) not in made:
             effort = effort_for(self.cutter.quality, k, n_axes)
-            exact_rows = max(effort.exact_rows, self.region_rows)  # most regions are searched exactly from the top
+            # Most regions are searched exactly from the top; under a model they can be much larger.
+            exact_rows = max(effort.exact_rows, self.region_rows if constraint is None else 0)
             effort = effort._replace(exact_rows=min(exact_rows, MAX_BLOCK_ROWS))
             small = max(effort.exact_rows, effort.probe_rows, 0 if constraint is None else SEARCHED_ROWS)
             n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR

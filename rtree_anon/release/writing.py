@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from rtree_anon import __version__
-from rtree_anon.checking import check, check_k
+from rtree_anon.checking import check_k, unmet_values
 from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.io.parquet_runs import RowGroup, RunFile
 from rtree_anon.io.run_batches import RunBatch
@@ -140,12 +140,10 @@ def _write_checked(
 
 def _check_values(release: ReleasedTable, path: str) -> None:
     """Have the checker measure what the file's sensitive columns give away; people are not in the file."""
-    demands = [demand for demand in release.demands if demand.column is not None]
-    if demands:
-        columns = list(dict.fromkeys(str(demand.column) for demand in demands))
-        unmet = check(path, release.quasi, columns).unmet(demands)
-        if unmet:
-            raise _refused(f"it does not satisfy {release.model}: {unmet[0].rstrip('.')}")
+    pa.default_memory_pool().release_unused()
+    unmet = unmet_values(path, release.quasi, release.demands)
+    if unmet:
+        raise _refused(f"it does not satisfy {release.model}: {unmet[0].rstrip('.')}")
 
 
 def _refused(what: str) -> PrivacyError:

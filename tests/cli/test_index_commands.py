@@ -54,6 +54,29 @@ def test_from_files_to_releases(folder: Path) -> None:
     assert verified["ok"] and verified["content"]["n_rows"] == 900 and verified["content"]["smallest_leaf"] >= 4
 
 
+def test_privacy_models(folder: Path) -> None:
+    path, model = folder / "visits.idx", "distinct_l=3 on diagnosis & t=0.6 on diagnosis"
+    roles = ("-q", "age,sex,zip", "-s", "diagnosis", "--identity", "patient_id")
+    made = as_json(run("create", path, *roles, "-k", "4", "--model", model, "--json"))
+    whole = "IdentityKAnonymity(4) & DistinctLDiversity(3, on='diagnosis') & TCloseness(0.6, on='diagnosis')"
+    assert made["model"] == whole
+    assert run("load", path, folder / "people.parquet").code == 0
+    assert run("insert", path, folder / "more.parquet").code == 0
+    assert as_json(run("stats", path, "--json"))["model"] == whole
+    assert f"every leaf satisfies {whole}" in run("verify", path).out
+    asked = ("--model", "entropy_l=5 on diagnosis")
+    (released,) = as_json(run("release", path, "-k", "6", *asked, "-o", folder / "out", "--json"))["releases"]
+    assert released["model"].endswith("EntropyLDiversity(5.0, on='diagnosis')")
+    manifest = json.loads((folder / "out" / "manifest.json").read_text())
+    assert manifest["releases"]["k6.parquet"]["safe_together_at"] == whole
+    report = ra.check(folder / "out" / "k6.parquet", ["age", "sex", "zip"], ["diagnosis"])
+    assert report.k >= 6 and report.entropy_l >= 5 and report.t <= 0.6 and report.n_rows == 700
+    too_much = run("release", path, "-k", "6", "--model", "distinct_l=99 on diagnosis", "-o", folder / "no")
+    assert too_much.code == 1 and "Use an l of at most" in too_much.sentence and not (folder / "no").exists()
+    unclear = run("create", folder / "new.idx", *roles, "--model", "distinct_l=3 on ward")
+    assert unclear.code == 2 and "not a sensitive column" in unclear.sentence
+
+
 def test_people_are_told_in_words(index: Path, folder: Path) -> None:
     assert "200 rows loaded" in run("load", index, folder / "more.parquet").out
     shown = run("stats", index).out

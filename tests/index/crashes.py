@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rtree_anon.errors import StorageError
 from tests.index.making import tiny
-from tests.index.workloads import IndexScript, ViolationError, run_workload
+from tests.index.workloads import PLAIN, PRIVATE, IndexScript, ViolationError, run_workload
 from tests.storage.disk import CHANGING, SimulatedDisk, crash_fates
 from tests.storage.faults import Fault
 
@@ -137,7 +137,8 @@ def _go_on(script: IndexScript, again: str) -> None:
 
 def _made(workload: str, seed: int, directory: str) -> tuple[SimulatedDisk, IndexScript]:
     disk = SimulatedDisk(seed)
-    return disk, IndexScript(disk, Path(directory), seed, keyed=seed % 2 == 1)
+    model = PRIVATE if seed % 8 >= 6 else PLAIN
+    return disk, IndexScript(disk, Path(directory), seed, keyed=seed % 2 == 1, model=model)
 
 
 def _check(script: IndexScript, disk: SimulatedDisk, again: str, where: str, *, goes_on: bool = False) -> None:

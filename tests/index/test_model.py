@@ -54,14 +54,11 @@ class IndexModel(RuleBasedStateMachine):
 
     schema = ra.Schema(["age", ra.Categorical("city", allow_new=True), "born"], sensitive=["illness"], keep=["amount"])
     privacy: Model | None = None
+    first_rows = (0, 2, 40, 150)
 
-    @initialize(
-        n_rows=st.sampled_from([0, 2, 40, 150]),
-        seed=st.integers(0, 2**20),
-        key=st.sampled_from(KEYS),
-        first=st.booleans(),
-    )
-    def create(self, n_rows: int, seed: int, key: str, first: bool) -> None:
+    @initialize(size=st.integers(0, 3), seed=st.integers(0, 2**20), key=st.sampled_from(KEYS), first=st.booleans())
+    def create(self, size: int, seed: int, key: str, first: bool) -> None:
+        n_rows = self.first_rows[size]
         self.stack = ExitStack()
         self.stack.enter_context(tiny())
         self.directory = Path(tempfile.mkdtemp())

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis.stateful import RuleBasedStateMachine, invariant
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import rtree_anon as ra
 from rtree_anon.models import Model
@@ -32,11 +33,29 @@ class PrivateIndexModel(IndexModel):
         ["age", ra.Categorical("city", allow_new=True)], sensitive=["illness", "amount"], identity="person"
     )
     privacy: Model = ra.DistinctLDiversity(3, "illness") & ra.EntropyLDiversity(2.2, "illness")
+    first_rows = (0, 2, 150, 900)
+
+    @rule(young=st.integers(0, 89), years=st.integers(5, 60), stays=st.sampled_from(["flu", "cold", "none", None]))
+    def only_one_illness_stays(self, young: int, years: int, stays: str | None) -> None:
+        """Many rows go, and those that stay beside each other are all alike: whole bundles cannot stand alone."""
+        age, ill = (self.schema.column_names.index(name) for name in ("age", "illness"))
+        gone = [
+            name
+            for name, row in self.current.items()
+            if row[age] is not None and young <= row[age] < young + years and row[ill] != stays
+        ]
+        self.index.delete(gone)
+        for name in gone:
+            del self.current[name]
+        if gone:
+            self.acknowledged(True)
 
     def rows(self, n: int, names: list[Name] | None = None) -> pa.Table:
-        """Now and then many rows of one person, or of one illness, or both."""
+        """Now and then many rows of one person, or of one illness, or of one age."""
         table, draw = super().rows(n, names), self.generator
-        n_people, n_ill = draw.integers(1, 40), draw.integers(1, 5)
+        if n < 100 and draw.random() < 0.3:
+            table = table.set_column(0, "age", pa.array(draw.integers(0, 4, n)))
+        n_people, n_ill = draw.integers(1, 40), draw.integers(1, 5) if n < 100 else 4
         columns = {
             "illness": draw.choice(["flu", "cold", "none", None][:n_ill], n).tolist(),
             "amount": draw.integers(0, 4, n).tolist(),

@@ -20,12 +20,14 @@ from rtree_anon.index.catalog import Catalog
 from rtree_anon.index.creating import create_index_store
 from rtree_anon.index.loading import Resources
 from rtree_anon.index.verifying import verify_index
-from rtree_anon.models import KAnonymity
+from rtree_anon.models import EntropyLDiversity, KAnonymity, Model, TCloseness
 from rtree_anon.storage import open_store, verify_store
 from tests.index.making import rows_by_id, tiny
 from tests.storage.disk import SimulatedDisk
 
 K = 3
+PLAIN: Model = KAnonymity(K)
+PRIVATE = PLAIN & EntropyLDiversity(1.8, "illness") & TCloseness(0.4, "illness")
 PATH = "/d/i"
 Rows = dict[Any, tuple[Any, ...]]
 
@@ -42,9 +44,9 @@ def schema_of(keyed: bool) -> ra.Schema:
 class IndexScript:
     """An index on a simulated disk, and the states that it went through."""
 
-    def __init__(self, disk: SimulatedDisk, directory: Path, seed: int, *, keyed: bool) -> None:
+    def __init__(self, disk: SimulatedDisk, directory: Path, seed: int, *, keyed: bool, model: Model = PLAIN) -> None:
         """`directory` is a real one, for temporary files."""
-        self.disk, self.keyed = disk, keyed
+        self.disk, self.keyed, self.model = disk, keyed, model
         self.resources = Resources(1_000_000, 1, str(directory))
         self.generator = np.random.default_rng(seed)
         self.states: list[Rows] = [{}]
@@ -57,7 +59,7 @@ class IndexScript:
     # ---- what workloads are made of
 
     def create(self) -> None:
-        catalog = Catalog(schema_of(self.keyed), K, KAnonymity(K), "balanced", 0)
+        catalog = Catalog(schema_of(self.keyed), K, self.model, "balanced", 0)
         store = create_index_store(PATH, catalog, fs=self.disk)
         self.index = ra.Index._opened(PATH, store, self.resources)
 
