@@ -3,7 +3,7 @@
     python -m bench.bulkload sort FILE [--memory 1GB] [--grades fast,balanced] [--repeats 3]
     python -m bench.bulkload memory FILE [--budgets 512MB,256MB,128MB,64MB]
     python -m bench.bulkload whole FILE [--memory 1GB]           load, then release at k = 10, one run
-    python -m bench.bulkload releases FILE [--memory 1GB]        k = 5 … 1000 from one index, and several k in one pass
+    python -m bench.bulkload releases FILE [--memory 1GB]        medians for k = 5 … 1000, and all in one pass
     python -m bench.bulkload orders [--rows 1000000]             quality against the tree in memory, orders of the input
 
 FILE is Parquet with the columns of `rtree-anon generate agrawal`. The yardstick is DuckDB, sorting the same file by one
@@ -105,7 +105,9 @@ def _whole(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _releases(options: argparse.Namespace) -> dict[str, Any]:
-    run = _measured(name="releases", quality="balanced", file=options.file, memory=options.memory)
+    run = _measured(
+        name="releases", quality="balanced", file=options.file, memory=options.memory, repeats=options.repeats
+    )
     for k in map(str, KS):
         print(f"k = {k:>5}{run['by_k'][k]:9.2f} s")
     slowest, fastest = max(run["by_k"].values()), min(run["by_k"].values())
@@ -169,11 +171,11 @@ def _measured(**task: Any) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _task(name: str, file: str, memory: str, quality: str = "fast") -> dict[str, Any]:
+def _task(name: str, file: str, memory: str, quality: str = "fast", repeats: int = 1) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as directory:
         if name == "sort":
             return _sort_by_duckdb(file, memory, directory)
-        return _load(name, file, memory, quality, directory)
+        return _load(name, file, memory, quality, directory, repeats)
 
 
 def _sort_by_duckdb(file: str, memory: str, directory: str) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def _sort_by_duckdb(file: str, memory: str, directory: str) -> dict[str, Any]:
     return {"rows": rows, **_since(before)}
 
 
-def _load(name: str, file: str, memory: str, quality: str, directory: str) -> dict[str, Any]:
+def _load(name: str, file: str, memory: str, quality: str, directory: str, repeats: int) -> dict[str, Any]:
     schema = ra.Schema(quasi=COLUMNS)
 
     def create(path: str) -> ra.Index:
@@ -222,11 +224,13 @@ def _load(name: str, file: str, memory: str, quality: str, directory: str) -> di
             result["groups"] = release.n_groups
         if name != "releases":
             return {**result, **_since(before)}
-        result["by_k"] = {}
-        for k in KS:
-            begin = time.perf_counter()
-            index.release(k=k).write(f"{directory}/k{k}.parquet")
-            result["by_k"][k] = time.perf_counter() - begin
+        runs: dict[int, list[float]] = {k: [] for k in KS}
+        for number in range(repeats):
+            for k in KS:
+                begin = time.perf_counter()
+                index.release(k=k).write(f"{directory}/k{k}-{number}.parquet")
+                runs[k].append(time.perf_counter() - begin)
+        result["runs"], result["by_k"] = runs, {k: statistics.median(seconds) for k, seconds in runs.items()}
         begin = time.perf_counter()
     command = [sys.executable, "-m", "rtree_anon.cli", "release", f"{directory}/index"]
     command += ["-k", ",".join(map(str, KS)), "-o", f"{directory}/all"]
