@@ -17,6 +17,8 @@ from rtree_anon.io.stored_columns import StoredColumns
 Codes = NDArray[np.int64]
 Ids = NDArray[np.int64]
 
+KNOWN_ALREADY = ": the index has one already; an update gives it other values"
+
 
 class SharedIdError(Exception):
     """Two different keys have one id: their rows need other ids."""
@@ -71,14 +73,14 @@ def require_distinct(stored: StoredColumns, keys: Codes, ids: Ids) -> None:
     raise SharedIdError
 
 
-def refuse(stored: StoredColumns, keys: Codes, taken: Ids) -> None:
-    """Rows whose keys name a row already, if there are any."""
+def refuse(stored: StoredColumns, keys: Codes, taken: Ids, more: str = "") -> None:
+    """Rows whose keys name a row already, if there are any; `more` says which."""
     if not len(taken):
         return
     assert stored.key_column is not None
     first = int(taken[0])
     shown = shown_at(stored.key_column.decode(keys[:, first : first + 1].T), 0)
-    raise InputError(f"the key {shown} names more than one row", row=first + 1, column=stored.key_column.name)
+    raise InputError(f"the key {shown} names more than one row{more}", row=first + 1, column=stored.key_column.name)
 
 
 def _places(ordered: Ids, wanted: Ids) -> Ids:

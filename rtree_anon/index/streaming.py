@@ -23,7 +23,7 @@ from rtree_anon.index.applying import apply_pending
 from rtree_anon.index.carried import read_columns
 from rtree_anon.index.catalog import read_directory
 from rtree_anon.index.existing import moved_codes
-from rtree_anon.index.keys import SharedIdError, refuse, require_distinct, stored_keys
+from rtree_anon.index.keys import KNOWN_ALREADY, SharedIdError, refuse, require_distinct, stored_keys
 from rtree_anon.index.loading import Resources
 from rtree_anon.index.operations import Kind, Operation, operations
 from rtree_anon.index.pending import Pending
@@ -210,6 +210,8 @@ class Streaming:
                 whole[-1] = self._ids(whole, stored, ids, keys)
             except SharedIdError:
                 raise NeedsLoadError(batches) from None
+            except InputError as wrong:  # which file it was is not known there
+                raise InputError(wrong.problem, source=prepared.name, row=wrong.row, column=wrong.column) from None
         except BaseException:
             if known is not None:
                 known.cut_back(sizes)
@@ -237,10 +239,12 @@ class Streaming:
         assert stored.key is not None
         order = np.argsort(own, kind="stable")
         taken = np.sort(order[1:][own[order[1:]] == own[order[:-1]]])
-        taken = np.flatnonzero(self._is_known(own)) if not len(taken) else taken
+        known = not len(taken)
+        taken = np.flatnonzero(self._is_known(own)) if known else taken
         if len(taken):
             first = int(taken[0])
-            raise InputError(f"the key {own[first]} names more than one row", row=first + 1, column=stored.key[0])
+            problem = f"the key {own[first]} names more than one row{KNOWN_ALREADY if known else ''}"
+            raise InputError(problem, row=first + 1, column=stored.key[0])
         return own
 
     def _require_new_keys(self, stored: StoredColumns, keys: NDArray[np.int64], ids: Ids) -> None:
@@ -249,7 +253,7 @@ class Streaming:
         known = self._is_known(ids)
         if known.any():
             same = (self._keys_of(stored, ids[known]) == keys[:, known]).all(axis=0)
-            refuse(stored, keys, np.flatnonzero(known)[same])
+            refuse(stored, keys, np.flatnonzero(known)[same], KNOWN_ALREADY)
             raise SharedIdError
 
     def _keys_of(self, stored: StoredColumns, ids: Ids) -> NDArray[np.int64]:
