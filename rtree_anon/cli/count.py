@@ -32,7 +32,7 @@ from rtree_anon.cli import options
     multiple=True,
     callback=options.assignments,
     metavar="NAME=FILE",
-    help="What the labels of a column stand for, if it was generalized by a hierarchy.",
+    help="What the labels of a column stand for; needed if it was generalized by a hierarchy.",
 )
 @click.option("--counts", help="The column that says how many rows a row stands for (one row per group).")
 @options.json_option()
@@ -46,7 +46,8 @@ def command(
 ) -> None:
     """Count the rows of a released FILE that match all conditions.
 
-    `intersect` is never below the true number: it counts every row whose published values allow a match.
+    `intersect` is never below the true number: it counts every row whose published values allow a match. Of a column
+    that was generalized by a hierarchy, give the hierarchy: its labels look like values.
 
     \b
     Example:

@@ -2,8 +2,9 @@
 
 A file does not say how a column was generalized, so it is read from the values: `x_lo` and `x_hi` are an interval;
 text is "[20-24]", "{A,B}" or a single value (texts.py). Whatever may match counts under `intersect`, so that the answer
-is never below the truth; where a text cannot be understood without more (the label of a hierarchy, a range of
-categories), that is an error and not a smaller number.
+is never below the truth; where a text cannot be understood without more (a masked label such as "5370*", a range of
+categories), that is an error and not a smaller number. A label that looks like any value ("person") cannot be told from
+one: of a column that was generalized by a hierarchy, the hierarchy has to be given.
 """
 
 from __future__ import annotations
