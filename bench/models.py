@@ -1,12 +1,14 @@
 """What do privacy models cost, in certainty and in time, and what does counting rows instead of people miss?
 
     python -m bench.models quality --adult adult.csv    certainty under each model, from lax to strict bounds
+    python -m bench.models order --adult adult.csv      how often a stricter bound is cheaper: small steps, many tables
     python -m bench.models people --adult adult.csv     several rows per person (section 5 of the identity paper)
     python -m bench.models speed                        a million rows: k = 10 with a model, against k = 10 alone
     python -m bench.models index                        the same for loads into an index on disk, and updates of it
 
-Without --adult a seeded table of patients is used, which needs no file. Every release is measured by the checker. A
-stricter bound is not to be cheaper than a laxer one; where it is, it is said by how much.
+Without --adult a seeded table of patients is used, which needs no file (for `order`: seeded tables only). Every release
+of `quality` is measured by the checker. A stricter bound is not to be cheaper than a laxer one; where it is, it is said
+by how much.
 """
 
 from __future__ import annotations
@@ -50,6 +52,16 @@ TWO: dict[str, Callable[[str], list[Model]]] = {
     "t": lambda on: [ra.TCloseness(t, on) for t in (0.5, 0.4, 0.3, 0.2)],
     "delta": lambda on: [ra.DeltaDisclosure(delta, on) for delta in (3, 2, 1)],
 }
+# of steps so small that neighbours hardly differ
+FINE: dict[str, Callable[[str], list[Model]]] = {
+    "distinct l": lambda on: [ra.DistinctLDiversity(ell, on) for ell in (2, 3, 4, 5)],
+    "entropy l": lambda on: [ra.EntropyLDiversity(ell, on) for ell in (1.5, 2, 2.5, 3, 3.5, 4)],
+    "recursive (c,3)": lambda on: [ra.RecursiveCLDiversity(c, 3, on) for c in (8, 6, 4, 3, 2)],
+    "alpha": lambda on: [ra.AlphaKAnonymity(alpha, 5, on) for alpha in (0.9, 0.8, 0.7, 0.6, 0.55, 0.5, 0.45, 0.4)],
+    "t": lambda on: [ra.TCloseness(t, on) for t in (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5, 0.45, 0.4)],
+    "t ordered": lambda on: [ra.TCloseness(t, on, "ordered") for t in (0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15)],
+    "beta": lambda on: [ra.BetaLikeness(beta, on) for beta in (12, 8, 6, 5, 4, 3)],
+}
 # shares of people with one, two and three rows (Table 6 of the identity paper)
 ROWS_PER_PERSON = {
     1.2: (0.85, 0.10, 0.05),
@@ -62,10 +74,10 @@ ROWS_PER_PERSON = {
 def main() -> None:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("question", choices=["quality", "people", "speed", "index"])
+    parser.add_argument("question", choices=["quality", "order", "people", "speed", "index"])
     parser.add_argument("--adult", type=Path, help="the Adult table as CSV with a header")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the speed test")
-    parser.add_argument("--grades", default="fast,balanced,best", help="of the speed test")
+    parser.add_argument("--grades", default="fast,balanced,best", help="of the speed and order tests")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     if options.question == "speed":
@@ -73,6 +85,9 @@ def main() -> None:
         return
     if options.question == "index":
         print(f"kept in {keep('models_index', index(options.rows, options.repeats))}")
+        return
+    if options.question == "order":
+        print(f"kept in {keep('models_order', order(options.adult, options.grades.split(',')))}")
         return
     name = "adult" if options.adult else "patients"
     table = pyarrow.csv.read_csv(options.adult) if options.adult else ra.generate("patients", 20_000, seed=0)
@@ -111,6 +126,49 @@ def _measured(
         unmet = [] if model is None else report.unmet(model.demands())
         if report.k < k or unmet:
             raise SystemExit(f"the checker disagrees about {model} at k={k}: {unmet}")
+    return {k: release.quality()["certainty"] for k, release in releases.items()}
+
+
+def order(adult: Path | None, grades: list[str]) -> dict[str, Any]:
+    """Steps from a bound to a stricter one, and those at which certainty falls, over several tables."""
+    tables = {}
+    for seed in (1, 2, 3):
+        patients = ra.generate("patients", 10_000, seed=seed)
+        tables[f"patients {seed}"] = patients, QUASI["patients"], "diagnosis"
+        agrawal = ra.generate("agrawal", 10_000, seed=seed)
+        for on in ("car", "zipcode"):  # independent of everything; what the house is worth depends on it
+            quasi = [column for column in agrawal.column_names if column != on]
+            tables[f"agrawal {seed}, {on}"] = agrawal, quasi, on
+    if adult is not None:
+        tables["adult"] = pyarrow.csv.read_csv(adult), QUASI["adult"], "occupation"
+    rows = []
+    for grade in grades:
+        for name, (table, quasi, on) in tables.items():
+            plain = _certainty(table, quasi, on, None, grade)
+            for models in FINE.values():
+                laxer = plain
+                for model in models(on):
+                    try:
+                        found = _certainty(table, quasi, on, model, grade)
+                    except ra.PrivacyError:
+                        break  # the table cannot meet it, and so none that is stricter
+                    steps = {k: found[k] / laxer[k] - 1 for k in KS}
+                    rows.append(
+                        {"grade": grade, "table": name, "model": str(model), "certainty": found, "dearer": steps}
+                    )
+                    laxer = found
+        steps = [step for row in rows if row["grade"] == grade for step in row["dearer"].values()]
+        cheaper = [-step for step in steps if step < -1e-9]
+        print(
+            f"{grade:9} {len(steps)} steps, {sum(abs(step) < 1e-9 for step in steps)} of no difference, {len(cheaper)} "
+            f"cheaper, by {np.mean(cheaper or [0]):.3%} on average, {max(cheaper, default=0):.3%} at most",
+            flush=True,
+        )
+    return {"ks": KS, "results": rows}
+
+
+def _certainty(table: pa.Table, quasi: list[str], on: str, model: Model | None, grade: str) -> dict[int, float]:
+    releases = ra.anonymize(table, KS, quasi, sensitive=[on], model=model, quality=grade)
     return {k: release.quality()["certainty"] for k, release in releases.items()}
 
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rtree_anon.index.bucket import MISSING, Cutter
+from rtree_anon.index.bucket import Cutter
 from rtree_anon.index.catalog import BLOB_KIND, Catalog, Reference, catalog_pages
 from rtree_anon.index.directory import Directory
 from rtree_anon.index.distributions import Counts, Distribution
@@ -17,7 +16,7 @@ from rtree_anon.index.history import grown_history
 from rtree_anon.index.pending import Pending
 from rtree_anon.index.rowlayout import layout_of, quasi_ranges
 from rtree_anon.index.stretch import Renewer
-from rtree_anon.index.updating import Outcome, Updating, packed
+from rtree_anon.index.updating import Outcome, Updating
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.index.view import View, missing_axes
 from rtree_anon.io.coding import RowCoder
@@ -39,12 +38,13 @@ def apply_pending(
     next_id: int,
     journal_seq: int,
     threads: int,
+    memory_bytes: int,
 ) -> None:
     """Commit a version with what is pending; an error leaves the newest version as it was."""
     try:
         outcome = None
         if pending and stored is not None:
-            outcome = _worked_in(store, view, pending, schema, stored, directory, next_id, threads)
+            outcome = _worked_in(store, view, pending, schema, stored, directory, next_id, threads, memory_bytes)
             _tell_directory(store, directory, outcome, pending)
         metadata = _described(store, view, outcome, schema, stored, directory, next_id)
         store.commit(metadata, journal_seq)
@@ -62,9 +62,10 @@ def _worked_in(
     directory: Directory,
     next_id: int,
     threads: int,
+    memory_bytes: int,
 ) -> Outcome:
-    catalog, rows = view.catalog, pending.rows()
-    space = _space(schema, view.tree, rows)
+    catalog = view.catalog
+    space = _space(schema, view.tree, pending)
     ids = ID_RANGE if stored.has_own_ids else (0, max(next_id, 1))
     layout = layout_of([*quasi_ranges(space), *stored.ranges, ids])
     n_columns = len(layout.ranges)
@@ -75,24 +76,26 @@ def _worked_in(
     gone_from = directory.find(gone)
     model, recheck = catalog.stored_model(stored), False
     if model is not None and model.compared:
-        new = rows if rows.shape[1] else np.empty((n_columns, 0), np.int64)
-        added = Counts.of(new.shape[1], model.compared, lambda place: new[len(space) + place])
+        added = Counts.of(pending.n_rows, model.compared, lambda place: pending.column(len(space) + place))
         table: Mapping[str, Distribution] = added.columns
         if len(view.tree):
             table, recheck = view.judging.table_after(model, gone, gone_from, added)
         model = model.compared_with(table)
     cutter = Cutter(space, layout, n_columns, catalog.k, catalog.quality, store.page_bytes, catalog.seed, model)
     leaf_rows = 0.0 if model is None or not len(tree) else catalog.n_rows / int(tree.n_leaves.sum())
-    updating = Updating(store, tree, Renewer(cutter, leaf_rows), threads=threads, recheck=recheck)
-    return updating.run(packed(layout, rows), gone, gone_from)
+    renewer = Renewer(cutter, leaf_rows)
+    updating = Updating(store, tree, renewer, threads=threads, recheck=recheck, memory_bytes=memory_bytes)
+    return updating.run(pending.packed(layout), gone, gone_from)
 
 
 def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pending: Pending) -> None:
     left = pending.gone()
     if len(left):  # a row that was updated is deleted and comes again
-        left = left[~np.isin(left, outcome.moved_ids, kind="sort")]
-    ids = np.concatenate((outcome.moved_ids, left))
-    directory.change(store, ids, np.concatenate((outcome.moved_to, np.full(len(left), -1))))
+        left = left[pending.find(left) < 0]
+    ids, names = outcome.moved_ids, outcome.moved_to
+    if len(left):
+        ids, names = np.concatenate((ids, left)), np.concatenate((names, np.full(len(left), -1)))
+    directory.change(store, ids, names)
 
 
 def _described(
@@ -137,9 +140,9 @@ def _grown_dictionaries(
     return parts
 
 
-def _space(schema: Schema, tree: UpperTree, rows: NDArray[np.int64]) -> Space:
+def _space(schema: Schema, tree: UpperTree, pending: Pending) -> Space:
     """The space of old and new rows."""
     space = RowCoder(schema).space
-    missing = missing_axes(tree, space) | (rows[: len(space)] == MISSING).any(axis=1)
+    missing = missing_axes(tree, space) | pending.missing(len(space))
     axes = zip(space.axes, missing.tolist(), strict=True)
     return Space(tuple(replace(axis, has_missing=is_missing) for axis, is_missing in axes))

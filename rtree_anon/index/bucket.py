@@ -29,7 +29,7 @@ from rtree_anon.kernels.bundles import (
     set_masks,
     stored_boxes,
     unions_of_stored,
-    write_bundle,
+    write_bundles,
 )
 from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.kernels.rowwords import unpack_column, unpack_rows
@@ -189,29 +189,39 @@ class Cutter:
         content = payloads(run).view(np.uint64)
         lengths = np.zeros(len(run), np.uint32)
         n_pages = np.ones(len(ends), np.int64)
-        at = 0
-        for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
-            whole = content[at] if n_most[number] == 1 else np.zeros(int(n_most[number]) * capacity, np.uint64)
-            used = write_bundle(
+        used = np.empty(len(ends), np.int64)
+
+        def write(these: slice, pages: NDArray[np.uint64]) -> None:
+            write_bundles(
                 words,
                 self.layout.words,
                 self.n_columns,
                 starts,
-                begin,
-                end,
+                begins[these],
+                ends[these],
                 cuts.depth,
                 looks_at,
                 cuts.threshold,
                 cuts.left_set,
                 scratch,
-                whole,
+                pages,
+                used[these],
             )
-            here = n_pages[number] = -(-used // capacity)
-            if n_most[number] > 1:
-                content[at : at + here] = whole[: here * capacity].reshape(here, capacity)
-            lengths[at : at + here] = capacity * BYTES_PER_WORD
-            lengths[at + here - 1] = (used - (here - 1) * capacity) * BYTES_PER_WORD
-            at += here
+
+        at = number = 0
+        for long in [*np.flatnonzero(n_most > 1).tolist(), len(ends)]:
+            pages = slice(at, at + long - number)  # of the bundles before it, one each
+            write(slice(number, long), content[pages])
+            lengths[pages] = used[number:long] * BYTES_PER_WORD
+            at, number = pages.stop, long + 1
+            if long < len(ends):
+                whole = np.zeros((1, int(n_most[long]) * capacity), np.uint64)
+                write(slice(long, long + 1), whole)
+                here = n_pages[long] = -(-used[long] // capacity)
+                content[at : at + here] = whole[0, : here * capacity].reshape(here, capacity)
+                lengths[at : at + here] = capacity * BYTES_PER_WORD
+                lengths[at + here - 1] = (used[long] - (here - 1) * capacity) * BYTES_PER_WORD
+                at += here
         return run[:at], lengths[:at], n_pages
 
 

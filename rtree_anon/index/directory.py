@@ -24,13 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
+from rtree_anon.index.sorting import ordered, sorted_slices
 from rtree_anon.kernels.idpages import (
+    DENSE_WORDS,
+    count_ranges,
+    fill_dense_pages,
     fill_pages,
     find_on_page,
     merge_changes,
     most_ranges,
+    page_end,
     page_is_sound,
     page_ranges,
+    spread_page,
 )
 from rtree_anon.storage.page import empty_run, payloads
 from rtree_anon.storage.protocol import PageReader, PageStore
@@ -40,6 +46,9 @@ _CACHED_BYTES = 16 << 20
 _PAGES_AT_ONCE = 32
 _FILL = 0.75  # of a page of ranges that is written anew: room for ranges that will be divided
 _NOWHERE = -1
+_SPREAD_IDS = 1 << 21  # changed at most as a bundle for every id; more as ranges
+_RANGE_BITS = 128
+_CHANGES_AT_ONCE = 1 << 18
 
 Ids = NDArray[np.int64]
 Page = NDArray[np.uint64]
@@ -105,16 +114,15 @@ class Directory:
         found = np.full(len(ids), _NOWHERE)
         if not len(self._first) or not len(ids):
             return found
-        order = np.argsort(ids)
-        ordered = ids[order]
+        ascending, order = ordered(ids)
         names = np.empty(len(ids), np.int64)
-        number, begin = self._pages_of(ordered)
+        number, begin = self._pages_of(ascending)
         ends = [*begin[1:].tolist(), len(ids)]
         for at in range(0, len(number), _PAGES_AT_ONCE):
             here = slice(at, at + _PAGES_AT_ONCE)
             pages = self._read(number[here])
             for page, a, b in zip(pages, begin[here].tolist(), ends[here], strict=True):
-                find_on_page(page, ordered[a:b], names[a:b])
+                find_on_page(page, ascending[a:b], names[a:b])
         found[order] = names
         return found
 
@@ -125,10 +133,11 @@ class Directory:
 
     def change(self, store: PageStore, ids: Ids, names: Ids) -> None:
         """Rows are in other bundles now, or nowhere (-1). Each id once, in any order."""
-        if not len(ids):
-            return
-        order = np.argsort(ids)
-        ids, names = ids[order], names[order]
+        for some, their_names in sorted_slices(ids, names, _CHANGES_AT_ONCE):
+            self._change(store, some, their_names)
+
+    def _change(self, store: PageStore, ids: Ids, names: Ids) -> None:
+        """The same for ascending ids."""
         writer = _Writer(store)
         if not len(self._page):
             self._first, self._page = writer.written(Ranges.of(ids, names))
@@ -141,16 +150,30 @@ class Directory:
         for a, b in zip([0, *breaks.tolist()], [*breaks.tolist(), len(touched)], strict=True):
             low, high = int(touched[a]), int(touched[b - 1]) + 1
             changes = slice(int(begin[a]), int(begin[b]) if b < len(begin) else len(ids))
-            ranges = self._ranges(touched[a:b]).changed(ids[changes], names[changes])
+            new_first, new_page = self._written(writer, touched[a:b], ids[changes], names[changes])
             for own in self._page[low:high].tolist():
                 self._cache.pop(own, None)
-            new_first, new_page = writer.written(ranges, self._page[low:high])
             first += [self._first[at:low], new_first]
             page += [self._page[at:low], new_page]
             at = high
         writer.flush()
         self._first = np.concatenate((*first, self._first[at:]))
         self._page = np.concatenate((*page, self._page[at:]))
+
+    def _written(self, writer: _Writer, numbers: Ids, ids: Ids, names: Ids) -> tuple[Ids, Ids]:
+        """Neighbouring pages with changes of ids that are on them; the entries of the top that take their place."""
+        pages, own = self._read(numbers), self._page[numbers]
+        lowest = min(int(self._first[numbers[0]]), int(ids[0]))
+        n_ids = max(page_end(pages[-1]), int(ids[-1]) + 1) - lowest
+        if n_ids <= _SPREAD_IDS:
+            by_id = np.full(n_ids, _NOWHERE, np.int64)
+            for page in pages:
+                spread_page(page, lowest, by_id)
+            by_id[ids - lowest] = names
+            bits = (int(by_id.max()) + 1).bit_length()
+            if count_ranges(by_id) * _RANGE_BITS > n_ids * bits:  # as most ids are that came with inserts
+                return writer.written_by_id(by_id, lowest, bits, own)
+        return writer.written(self._ranges(numbers).changed(ids, names), own)
 
     @classmethod
     def built(cls, store: PageStore, ranges: Iterable[Ranges]) -> Directory:
@@ -165,9 +188,9 @@ class Directory:
             np.concatenate([empty, *(page for _, page in tops)]),
         )
 
-    def _pages_of(self, ordered: Ids) -> tuple[Ids, Ids]:
+    def _pages_of(self, ascending: Ids) -> tuple[Ids, Ids]:
         """The directory pages (by number) that ascending ids would be on, and where the ids of each begin."""
-        number = np.maximum(np.searchsorted(self._first, ordered, "right") - 1, 0)
+        number = np.maximum(np.searchsorted(self._first, ascending, "right") - 1, 0)
         begin = np.flatnonzero(np.diff(number, prepend=-1))
         return number[begin], begin
 
@@ -207,24 +230,37 @@ class _Writer:
 
     def written(self, ranges: Ranges, own: Ids | None = None) -> tuple[Ids, Ids]:
         """Ranges go to the pages that are `own` and to new ones, once `flush` was called; the entries of the top."""
-        store = self._store
-        own = np.empty(0, np.int64) if own is None else own
-        capacity = (store.payload_bytes // 8 - 1) // 2
+        capacity = (self._store.payload_bytes // 8 - 1) // 2
         fill = max(int(capacity * _FILL), 1)
-        run = empty_run(len(ranges) // fill + 1, store.page_bytes)
-        words = payloads(run)[:, : store.payload_bytes // 8 * 8].view(np.uint64)
-        lengths, lowest = np.empty(len(run), np.uint32), np.empty(len(run), np.int64)
+        run, words, lengths, lowest = self._room(len(ranges) // fill + 1)
         n = fill_pages(ranges.first, ranges.end, ranges.name, len(ranges), fill, words, lengths, lowest)
+        return self._placed(run[:n], lengths[:n], lowest[:n], np.empty(0, np.int64) if own is None else own)
+
+    def written_by_id(self, names: Ids, first: int, bits: int, own: Ids) -> tuple[Ids, Ids]:
+        """The same for ids first, first + 1, …, given by the bundle of each, in so many bits; -1 for none."""
+        n_page = (self._store.payload_bytes // 8 - DENSE_WORDS) * 64 // bits
+        run, words, lengths, lowest = self._room(-(-len(names) // n_page))
+        n = fill_dense_pages(names, first, bits, words, lengths, lowest)
+        return self._placed(run[:n], lengths[:n], lowest[:n], own)
+
+    def _room(self, n_pages: int) -> tuple[NDArray[np.uint8], Page, NDArray[np.uint32], Ids]:
+        """Empty pages, their words, and room for their lengths and first ids."""
+        run = empty_run(n_pages, self._store.page_bytes)
+        words = payloads(run)[:, : self._store.payload_bytes // 8 * 8].view(np.uint64)
+        return run, words, np.empty(n_pages, np.uint32), np.empty(n_pages, np.int64)
+
+    def _placed(self, run: NDArray[np.uint8], lengths: NDArray[np.uint32], lowest: Ids, own: Ids) -> tuple[Ids, Ids]:
+        store, n = self._store, len(run)
         if n < len(own):
             store.free(own[n:].astype(np.uint64))
         pages = own[:n]
         if n > len(own):
             fresh = store.allocate(n - len(own))
             pages = np.concatenate((own, np.arange(fresh, fresh + n - len(own))))
-        self._waiting.append((pages, run[:n], lengths[:n]))
+        self._waiting.append((pages, run, lengths))
         if sum(len(waiting) for waiting, _, _ in self._waiting) >= _PAGES_AT_ONCE:
             self.flush()
-        return lowest[:n], pages
+        return lowest, pages
 
     def flush(self) -> None:
         """Write what waits."""

@@ -42,6 +42,7 @@ from rtree_anon.storage import DiskStore, VerifyReport, open_snapshot, open_stor
 from rtree_anon.tree.build import METHODS
 from rtree_anon.tree.effort import QUALITIES
 
+_RELEASE_BYTES = 1024  # that a row may take while it is released
 _MODES = ("r", "w")
 
 
@@ -250,6 +251,7 @@ class Index:
             source=self._path,
             version=view.version,
             threads=self._resources.threads,
+            rows_at_once=self._resources.memory_bytes // _RELEASE_BYTES,
         )
 
     def changes(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rtree_anon.errors import CorruptionError, InputError
 from rtree_anon.index.gathering import SameIdError
 from rtree_anon.index.reading import BundleReader
+from rtree_anon.index.sorting import ordered
 from rtree_anon.io.cells import shown_at
 from rtree_anon.io.stored_columns import StoredColumns
 
@@ -64,8 +65,8 @@ def explained_same_id(reader: BundleReader, stored: StoredColumns, same: SameIdE
 
 def require_distinct(stored: StoredColumns, keys: Codes, ids: Ids) -> None:
     """Refuse two equal keys among new rows; SharedIdError where two different ones have one id."""
-    order = np.argsort(ids, kind="stable")
-    same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+    ascending, order = ordered(ids)
+    same = np.flatnonzero(ascending[1:] == ascending[:-1])
     if not len(same):
         return
     pairs = keys[:, order[same]] == keys[:, order[same + 1]]

@@ -1,30 +1,73 @@
 """Changes that the journal has and the pages have not yet: rows that wait in memory, and ids of rows that are to go.
 
-Rows are kept as codes, in the order in which they came. A row that is deleted while it waits is only marked. To find
-rows by id, the ids are sorted from time to time; the few that came since are looked at one by one, in one go.
+Rows wait in the order in which they came, packed in blocks to a few words each (kernels/rowwords.py): the more of them
+fit into memory, the more are worked into the tree at once, and the less each of them costs. The last few are loose
+codes. A row that is deleted while it waits is only marked.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-_UNSORTED_ROWS = 4096
-_UNSORTED_SHARE = 8  # of the sorted ones
+from rtree_anon.errors import CorruptionError
+from rtree_anon.index.id_runs import BYTES_PER_ID, IdRuns
+from rtree_anon.index.rowlayout import RowLayout, layout_of
+from rtree_anon.kernels.rowwords import pack_columns, range_of_columns, repack_rows, unpack_column
+from rtree_anon.space import missing_code
+
+LOOSE_ROWS = 4096
+_MISSING = np.int64(missing_code(np.int64))
 
 Ids = NDArray[np.int64]
 Codes = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Packed rows, without ids, and which columns have missing values among them."""
+
+    words: Words
+    layout: RowLayout
+    has_missing: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, codes: Codes) -> Block:
+        n_columns, n = codes.shape
+        lo, hi = np.empty((2, n_columns), np.int64)
+        has_missing = np.empty(n_columns, np.bool_)
+        range_of_columns(codes, _MISSING, lo, hi, has_missing)
+        layout = layout_of(list(zip(lo.tolist(), hi.tolist(), strict=True)))
+        words = layout.empty(n)
+        pack_columns(codes, 0, n, _MISSING, layout.words, words)
+        return cls(words, layout, has_missing)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def column(self, number: int, places: Ids | slice) -> NDArray[np.int64]:
+        words = self.words[places]
+        codes = np.empty(len(words), np.int64)
+        unpack_column(words, self.layout.words, number, _MISSING, codes)
+        return codes
 
 
 class Pending:
-    """What waits. `codes` are [column, row], the last column being the id."""
+    """What waits. Codes are [column, row], without ids."""
 
     def __init__(self) -> None:
-        self._codes = np.empty((1, 0), np.int64)
+        self._blocks: list[Block] = []
+        self._loose: list[Codes] = []  # behind the blocks
+        self._n_loose = self._n = self._n_dead = 0
         self._alive = np.empty(0, np.bool_)
-        self._n = self._n_dead = 0
-        self._order = np.empty(0, np.int64)  # of the first rows, by id
-        self._gone: set[int] = set()  # rows of the tree that are to go
+        self._places = IdRuns()
+        self._gone = IdRuns()  # rows of the tree that are to go
 
     @property
     def n_rows(self) -> int:
@@ -39,44 +82,49 @@ class Pending:
     @property
     def n_bytes(self) -> int:
         """About how much memory that takes."""
-        return self._n * (self._codes.shape[0] * 8 + 9) + 80 * len(self._gone)
+        rows = sum(block.words.nbytes for block in self._blocks) + sum(part.nbytes for part in self._loose)
+        return rows + len(self._alive) + BYTES_PER_ID * (self._n + self.n_gone)
 
     def __bool__(self) -> bool:
-        return bool(self._n or self._gone)
+        return bool(self._n or self.n_gone)
 
-    def add(self, codes: Codes) -> None:
-        """More rows; none of their ids may wait already."""
-        n_columns, n = codes.shape
-        if not self._n:
-            self._codes = np.empty((n_columns, len(self._alive)), np.int64)
-        if self._n + n > self._codes.shape[1]:
-            room = max(self._n + n, 2 * self._codes.shape[1], 1024) - self._codes.shape[1]
-            self._codes = np.concatenate((self._codes, np.empty((self._codes.shape[0], room), np.int64)), axis=1)
+    def add(self, rows: Sequence[Codes | Block], ids: Ids) -> None:
+        """More rows, in parts; none of their ids may wait already."""
+        n = len(ids)
+        if self._n + n > len(self._alive):
+            room = max(self._n + n, len(self._alive) * 5 // 4, 1024) - len(self._alive)
             self._alive = np.concatenate((self._alive, np.empty(room, np.bool_)))
-        self._codes[:, self._n : self._n + n] = codes
         self._alive[self._n : self._n + n] = True
+        self._places.add(ids, np.arange(self._n, self._n + n, dtype=np.int32))
         self._n += n
+        for part in rows:
+            if isinstance(part, Block):
+                self._tie()
+                self._blocks.append(part)
+                continue
+            self._loose.append(part)
+            self._n_loose += part.shape[1]
+            if self._n_loose >= LOOSE_ROWS:
+                self._tie()
 
     def find(self, ids: Ids) -> Ids:
         """Where rows with these ids wait; -1 for ids that do not."""
-        self._sort()
-        place = np.full(len(ids), -1)
-        own = self._codes[-1]
-        if len(self._order):
-            at = np.minimum(np.searchsorted(own[self._order], ids), len(self._order) - 1)
-            candidate = self._order[at]
-            place = np.where((own[candidate] == ids) & self._alive[candidate], candidate, -1)
-        rest = np.arange(len(self._order), self._n)
-        rest = rest[self._alive[rest]]
-        if len(rest):
-            rest = rest[np.argsort(own[rest], kind="stable")]
-            at = np.minimum(np.searchsorted(own[rest], ids), len(rest) - 1)
-            place = np.where(own[rest[at]] == ids, rest[at], place)
-        return place
+        places = self._places.find(ids).astype(np.int64)
+        places[places >= 0] = np.where(self._alive[places[places >= 0]], places[places >= 0], -1)
+        return places
 
     def rows_at(self, places: Ids) -> Codes:
         """Rows that wait at the places that `find` gave."""
-        return self._codes[:, places]
+        parts = list(self._all_blocks())
+        starts = np.cumsum([0, *(len(block) for block in parts)])
+        n_columns = parts[0].layout.n_columns if parts else 0
+        codes = np.empty((n_columns, len(places)), np.int64)
+        number = np.searchsorted(starts, places, "right") - 1
+        for block in np.unique(number).tolist():
+            here = np.flatnonzero(number == block)
+            for column in range(n_columns):
+                codes[column, here] = parts[block].column(column, places[here] - starts[block])
+        return codes
 
     def drop(self, places: Ids) -> None:
         """Rows that wait are not to come after all."""
@@ -85,38 +133,53 @@ class Pending:
 
     def is_gone(self, ids: Ids) -> NDArray[np.bool_]:
         """Which of these rows of the tree are to go."""
-        if not self._gone:
-            return np.zeros(len(ids), np.bool_)
-        gone = self._gone
-        return np.fromiter((row in gone for row in ids.tolist()), np.bool_, len(ids))
+        return self._gone.find(ids) >= 0
 
     def remove(self, ids: Ids) -> None:
         """Rows of the tree are to go."""
-        self._gone.update(ids.tolist())
-
-    def rows(self) -> Codes:
-        """The rows that wait, in the order in which they came."""
-        if not self._n_dead:
-            return self._codes[:, : self._n]
-        return self._codes[:, : self._n][:, self._alive[: self._n]]
+        self._gone.add(ids, np.zeros(len(ids), np.int32))
 
     def gone(self) -> Ids:
         """The rows of the tree that are to go, ascending."""
-        return np.array(sorted(self._gone), np.int64)
+        return self._gone.ids()
 
-    def _sort(self) -> None:
-        n_new = self._n - len(self._order)
-        if n_new > max(_UNSORTED_ROWS, len(self._order) // _UNSORTED_SHARE):
-            living = np.flatnonzero(self._alive[: self._n])
-            # Rows that are dead are left out: an id can wait again after it was dropped.
-            self._order = living[np.argsort(self._codes[-1, living], kind="stable")]
-            self._compact()
+    def missing(self, n_columns: int) -> NDArray[np.bool_]:
+        """Which of the first columns have missing values among the rows that came."""
+        found = np.zeros(n_columns, np.bool_)
+        for block in self._all_blocks():
+            found |= block.has_missing[:n_columns]
+        return found
 
-    def _compact(self) -> None:
-        """Let dead rows go, so that sorted rows are the first ones."""
-        living = np.flatnonzero(self._alive[: self._n])
-        number = np.cumsum(self._alive[: self._n]) - 1
-        self._codes[:, : len(living)] = self._codes[:, living]
-        self._alive[: len(living)] = True
-        self._order = number[self._order]
-        self._n, self._n_dead = len(living), 0
+    def column(self, number: int) -> NDArray[np.int64]:
+        """One column of the rows that wait."""
+        parts = [block.column(number, slice(None)) for block in self._all_blocks()]
+        return np.concatenate([np.empty(0, np.int64), *parts])[self._alive[: self._n]]
+
+    def packed(self, layout: RowLayout) -> Words:
+        """The rows that wait, in the order in which they came, in a layout that has their ids as its last column."""
+        words = layout.empty(self.n_rows)
+        ids, at, begin = self._places.by_number(), 0, 0
+        for block in self._all_blocks():
+            alive = self._alive[begin : begin + len(block)]
+            own = block.words if self._n_dead == 0 else block.words[alive]
+            named = ids[begin : begin + len(block)]
+            named = named if self._n_dead == 0 else named[alive]
+            if not repack_rows(own, block.layout.words, named, layout.words, words[at : at + len(own)]):
+                raise CorruptionError("A row has a value outside its column's domain; this should not be possible.")
+            at, begin = at + len(own), begin + len(block)
+        return words
+
+    def _all_blocks(self) -> Iterator[Block]:
+        yield from self._blocks
+        if self._n_loose:
+            yield Block.of(np.concatenate(self._loose, axis=1))
+
+    def _tie(self) -> None:
+        """Make a block of what is loose."""
+        self._blocks = list(self._all_blocks())
+        self._loose, self._n_loose = [], 0
+
+
+def waiting(codes: Codes) -> Codes | Block:
+    """Rows as they are to wait: packed where they are many."""
+    return Block.of(codes) if codes.shape[1] >= LOOSE_ROWS else codes

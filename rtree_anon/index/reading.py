@@ -8,8 +8,9 @@ decodes them meets no code that means nothing, whatever a damaged file holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from rtree_anon.index.cuts import Cuts, checked, joined
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.kernels.boxes import ends_of_columns
 from rtree_anon.kernels.bundles import get_columns
+from rtree_anon.kernels.leafrows import read_bundles
 from rtree_anon.space import Space, missing_code
 from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageReader, PageStore
@@ -30,13 +32,50 @@ MISSING = missing_code(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
+class _Run:
+    """Pages of some bundles, read with one call: bundle i begins on page first[i] and has n_pages[i] of them."""
+
+    contents: NDArray[np.uint8]
+    n_bytes: NDArray[np.uint32]  # of every page
+    first: NDArray[np.int64]
+    n_pages: NDArray[np.int64]
+    n_rows: NDArray[np.int64]
+    n_leaves: NDArray[np.int64]
+    n_columns: int
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def words(self) -> NDArray[np.uint64]:
+        """What is on the pages, in words."""
+        return self.contents.view(np.uint64)
+
+    @property
+    def bytes_on_one_page(self) -> NDArray[np.int64]:
+        """Of every bundle; 0 where it has several pages."""
+        return np.where(self.n_pages == 1, self.n_bytes[self.first], 0).astype(np.int64)
+
+    def bundle(self, i: int) -> Bundle:
+        """One of the bundles."""
+        pages = [self.contents[at, : int(self.n_bytes[at])] for at in self.first[i] + np.arange(self.n_pages[i])]
+        content = pages[0] if len(pages) == 1 else np.concatenate(pages)
+        return Bundle(content, self.n_columns, int(self.n_rows[i]), int(self.n_leaves[i]))
+
+
+@dataclass(frozen=True, eq=False)
 class LeafRows:
     """Rows of neighbouring bundles in leaf order."""
 
     codes: NDArray[Any]  # (rows, axes)
     carried: NDArray[np.int64]  # (rows, columns of codes)
     starts: NDArray[np.int64]  # leaf i has the rows starts[i]:starts[i+1]
-    bundles: list[Bundle]
+    runs: Sequence[_Run]
+
+    @cached_property
+    def bundles(self) -> list[Bundle]:
+        """The bundles that the rows are from."""
+        return [run.bundle(i) for run in self.runs for i in range(len(run))]
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -57,29 +96,41 @@ class BundleReader:
 
     def chosen(self, numbers: NDArray[np.int64]) -> Iterator[Bundle]:
         """The bundles with these numbers, in this order."""
-        most = max(_RUN_BYTES // self.pages.page_bytes, 1)
-        sums, begin = np.cumsum(self.tree.n_pages[numbers]), 0
-        while begin < len(numbers):
-            before = int(sums[begin - 1]) if begin else 0
-            end = max(int(np.searchsorted(sums, before + most, "right")), begin + 1)
-            yield from self._run(numbers[begin:end])
-            begin = end
+        return (run.bundle(i) for run in self._runs(numbers) for i in range(len(run)))
 
     def rows(self, begin: int, end: int, dtype: Any) -> LeafRows:
         """The rows of bundles begin .. end-1; codes of quasi-identifiers as `dtype`."""
-        n_rows, d = int(self.tree.n_rows[begin:end].sum()), len(self.space)
-        codes = np.empty((n_rows, d), dtype)
-        carried = np.empty((n_rows, self.n_carried), np.int64)
-        starts, bundles, at = [np.zeros(1, np.int64)], [], 0
-        for number, bundle in enumerate(self.bundles(begin, end), begin):
-            here = slice(at, at + bundle.n_rows)
-            self.read_codes(number, bundle, codes[here])
-            if self.n_carried:
-                get_columns(bundle.words, d, self.n_carried, np.int64(MISSING), carried[here])
-            starts.append(bundle.starts[1:] + at)
-            bundles.append(bundle)
-            at += bundle.n_rows
-        return LeafRows(codes, carried, np.concatenate(starts), bundles)
+        tree = self.tree
+        row_ends, leaf_ends = (
+            np.concatenate(([0], np.cumsum(counts[begin:end]))) for counts in (tree.n_rows, tree.n_leaves)
+        )
+        codes = np.empty((int(row_ends[-1]), len(self.space)), dtype)
+        carried = np.empty((int(row_ends[-1]), self.n_carried), np.int64)
+        starts = np.zeros(int(leaf_ends[-1]) + 1, np.int64)
+        runs, n_before, missing = [], 0, np.int64(missing_code(dtype))
+        for run in self._runs(np.arange(begin, end)):
+            at_row, at_leaf = (ends[n_before : n_before + len(run) + 1] for ends in (row_ends, leaf_ends))
+            lo, hi = (side[begin + n_before : begin + n_before + len(run)] for side in (tree.lo, tree.hi))
+            pages = run.words, run.first, run.bytes_on_one_page
+            i = 0
+            while (
+                i := read_bundles(
+                    *pages, at_row, at_leaf, lo, hi, np.int64(MISSING), missing, i, codes, carried, starts
+                )
+            ) < len(run):
+                # On several pages, or damaged, which is said in words here.
+                self._read_one(begin + n_before + i, run.bundle(i), codes[at_row[i] :], carried[at_row[i] :])
+                starts[at_leaf[i] : at_leaf[i + 1] + 1] = at_row[i] + run.bundle(i).starts
+                i += 1
+            runs.append(run)
+            n_before += len(run)
+        return LeafRows(codes, carried, starts, runs)
+
+    def _read_one(self, number: int, bundle: Bundle, codes: NDArray[Any], carried: NDArray[np.int64]) -> None:
+        """The first of these rows are those of a bundle."""
+        self.read_codes(number, bundle, codes[: bundle.n_rows])
+        if self.n_carried:
+            get_columns(bundle.words, len(self.space), self.n_carried, np.int64(MISSING), carried[: bundle.n_rows])
 
     def read_codes(self, number: int, bundle: Bundle, out: NDArray[Any]) -> None:
         """The codes of a bundle's quasi-identifiers, checked against its box."""
@@ -99,21 +150,21 @@ class BundleReader:
         upper = self.tree.cuts[begin : begin + len(bundles) - 1]
         return joined([_from_zero(checked(bundle.cuts, self.space)) for bundle in bundles], upper)
 
-    def _run(self, numbers: NDArray[np.int64]) -> Iterator[Bundle]:
-        """Read bundles with one call."""
-        tree = self.tree
-        n_pages = tree.n_pages[numbers]
-        first = np.cumsum(n_pages) - n_pages
-        ids = (np.repeat(tree.page[numbers] - first, n_pages) + np.arange(int(n_pages.sum()))).astype(np.uint64)
-        run = np.empty((len(ids), self.pages.page_bytes), np.uint8)
-        lengths = self.pages.read_run(ids, run)
-        contents = payloads(run)
-        for number, at, n in zip(numbers.tolist(), first.tolist(), n_pages.tolist(), strict=True):
-            if n == 1:
-                content = contents[at, : int(lengths[at])]
-            else:
-                content = np.concatenate([contents[at + i, : int(lengths[at + i])] for i in range(n)])
-            yield Bundle(content, self.n_columns, int(tree.n_rows[number]), int(tree.n_leaves[number]))
+    def _runs(self, numbers: NDArray[np.int64]) -> Iterator[_Run]:
+        """Read bundles, many with one call."""
+        tree, most = self.tree, max(_RUN_BYTES // self.pages.page_bytes, 1)
+        sums, begin = np.cumsum(tree.n_pages[numbers]), 0
+        while begin < len(numbers):
+            before = int(sums[begin - 1]) if begin else 0
+            end = max(int(np.searchsorted(sums, before + most, "right")), begin + 1)
+            here = numbers[begin:end]
+            n_pages = tree.n_pages[here]
+            first = np.cumsum(n_pages) - n_pages
+            ids = (np.repeat(tree.page[here] - first, n_pages) + np.arange(int(n_pages.sum()))).astype(np.uint64)
+            pages = np.empty((len(ids), self.pages.page_bytes), np.uint8)
+            n_bytes = self.pages.read_run(ids, pages)
+            yield _Run(payloads(pages), n_bytes, first, n_pages, tree.n_rows[here], tree.n_leaves[here], self.n_columns)
+            begin = end
 
 
 def _from_zero(cuts: Cuts) -> Cuts:

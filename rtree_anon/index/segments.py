@@ -22,7 +22,7 @@ from rtree_anon.io.stored_rows import stored_table
 from rtree_anon.models import Model
 from rtree_anon.release.bounds import Regions
 from rtree_anon.release.guarantee import Guarantee
-from rtree_anon.release.segments import Segment
+from rtree_anon.release.segments import Segment, UnreadSegment
 
 _SEGMENT_ROWS = 65_536
 _ROWS_PER_K = 64
@@ -88,9 +88,10 @@ class IndexSegments:
         self.view, self._with_regions, self._with_depths = view, with_regions, with_depths
         self.ends = list(ends)
 
-    def __call__(self) -> Iterator[Segment]:
+    def __call__(self) -> Iterator[UnreadSegment]:
+        n_rows = self.view.tree.n_rows
         for begin, end in zip([0, *self.ends], self.ends, strict=False):
-            yield self.segment(begin, end)
+            yield UnreadSegment(int(n_rows[begin:end].sum()), partial(self.segment, begin, end))
 
     def segment(self, begin: int, end: int) -> Segment:
         """Bundles begin .. end-1 as a segment."""

@@ -12,7 +12,8 @@ Invariant: what is pending is what the journal holds behind the newest commit. A
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from rtree_anon.index.existing import moved_codes
 from rtree_anon.index.keys import KNOWN_ALREADY, SharedIdError, refuse, require_distinct, stored_keys
 from rtree_anon.index.loading import Resources
 from rtree_anon.index.operations import Kind, Operation, operations
-from rtree_anon.index.pending import Pending
+from rtree_anon.index.pending import Block, Pending, waiting
 from rtree_anon.index.reading import BundleReader
+from rtree_anon.index.sorting import is_distinct, ordered
 from rtree_anon.index.view import View
 from rtree_anon.io.coding import RowCoder
 from rtree_anon.io.loading import prepare_load
@@ -35,12 +37,13 @@ from rtree_anon.io.row_bytes import RowBatch, in_pieces
 from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
 from rtree_anon.storage.protocol import PageStore
 
-_PENDING_SHARE = 0.25  # of the memory
+_PENDING_SHARE = 0.16  # of the memory: a checkpoint needs several times as much as what it works in
 _DICTIONARY_SHARE = 0.25
 _RECORD_ROWS = 1 << 14  # at most, so that a record fits the journal
 _RECORD_BYTES = 8 << 20
 
 Ids = NDArray[np.int64]
+Codes = NDArray[np.int64]  # [column, row]
 
 
 class NeedsLoadError(Exception):
@@ -50,6 +53,15 @@ class NeedsLoadError(Exception):
         """The rows, which may have been a stream."""
         super().__init__("these rows have to be loaded")
         self.rows = rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Coded:
+    """An operation with its rows coded, in parts, and their keys where ids come from keys."""
+
+    operation: Operation
+    parts: list[Codes | Block]
+    keys: Codes | None
 
 
 class Streaming:
@@ -84,11 +96,11 @@ class Streaming:
         """Insert rows; their ids, or the keys that name them."""
         with self._lock:
             self._make_room()
-            operation, codes = self._coded(Kind.INSERT, rows, None)
-            names = self._names(operation.ids, codes)
-            if not len(operation.ids):
+            coded = self._coded(Kind.INSERT, rows, None)
+            names = self._names(coded)
+            if not len(coded.operation.ids):
                 return names
-            self._accept(operation, codes)
+            self._accept(coded.operation, coded.parts)
         self._acknowledge(durable)
         return names
 
@@ -97,10 +109,10 @@ class Streaming:
         with self._lock:
             self._make_room()
             wanted, keys = self._known_rows(ids)
-            operation, codes = self._coded(Kind.UPDATE, rows, wanted, keys)
+            coded = self._coded(Kind.UPDATE, rows, wanted, keys)
             if not len(wanted):
                 return
-            self._accept(operation, codes)
+            self._accept(coded.operation, coded.parts)
         self._acknowledge(durable)
 
     def delete(self, ids: Any, durable: bool) -> None:
@@ -110,7 +122,7 @@ class Streaming:
             wanted, _ = self._known_rows(ids)
             if not len(wanted):
                 return
-            self._accept(Operation(Kind.DELETE, wanted), None)
+            self._accept(Operation(Kind.DELETE, wanted), ())
         self._acknowledge(durable)
 
     def flush(self) -> None:
@@ -138,6 +150,7 @@ class Streaming:
                     next_id=self._next_id,
                     journal_seq=self._last_seq,
                     threads=self._resources.threads,
+                    memory_bytes=self._resources.memory_bytes,
                 )
                 self._see_newest()
             return self._view.version
@@ -175,9 +188,7 @@ class Streaming:
         if self._pending.n_bytes > self._resources.memory_bytes * _PENDING_SHARE:
             self.checkpoint()
 
-    def _coded(
-        self, kind: Kind, rows: Any, ids: Ids | None, keys: NDArray[np.int64] | None = None
-    ) -> tuple[Operation, NDArray[np.int64]]:
+    def _coded(self, kind: Kind, rows: Any, ids: Ids | None, keys: NDArray[np.int64] | None = None) -> _Coded:
         """Code rows. Schema and dictionaries grow; an error leaves them as they were.
 
         An update names rows by `ids`, and by the `keys` that these come from.
@@ -185,7 +196,10 @@ class Streaming:
         known = self._stored
         sizes = {} if known is None else known.sizes()
         batches: list[RowBatch] = []
-        codes: list[NDArray[np.int64]] = []
+        parts: list[Codes | Block] = []
+        named: list[Ids] = []
+        named_by: list[Codes] = []
+        n = 0
         try:
             with prepare_load(
                 rows,
@@ -198,16 +212,23 @@ class Streaming:
                 has_room = known is None or len(known.ranges) == len(prepared.stored.ranges)
                 if self._is_bound and not (has_room and _codes_stay(RowCoder(self._schema), prepared.coder)):
                     raise NeedsLoadError(prepared.rows_again(rows))
+                stored = prepared.stored
                 for batch, part in prepared.coded_rows(_RECORD_ROWS):
                     batches += in_pieces(batch, _RECORD_BYTES)
-                    codes.append(part)
-                schema, stored = prepared.schema, prepared.stored
-            n_columns = len(schema.quasi) + len(stored.ranges) + 1
-            whole = np.empty((n_columns, sum(part.shape[1] for part in codes)), np.int64)
-            own = slice(None) if stored.has_own_ids else slice(0, -1)
-            np.concatenate([np.empty((whole[own].shape[0], 0), np.int64), *codes], axis=1, out=whole[own])
+                    codes = part[:-1] if stored.has_own_ids else part
+                    parts.append(waiting(codes))
+                    n += codes.shape[1]
+                    if stored.has_own_ids:
+                        named.append(part[-1])
+                    if stored.key_column is not None:
+                        named_by.append(stored.key_codes(codes))
+                schema = prepared.schema
+            own = np.concatenate([np.empty(0, np.int64), *named]) if stored.has_own_ids else None
+            own_keys = None
+            if stored.key_column is not None:
+                own_keys = np.concatenate([np.empty((len(stored.key_column.ranges), 0), np.int64), *named_by], axis=1)
             try:
-                whole[-1] = self._ids(whole, stored, ids, keys)
+                found = self._ids(n, own, own_keys, stored, ids, keys)
             except SharedIdError:
                 raise NeedsLoadError(batches) from None
             except InputError as wrong:  # which file it was is not known there
@@ -217,28 +238,33 @@ class Streaming:
                 known.cut_back(sizes)
             raise
         self._schema, self._columns, self._is_bound = schema, stored, True
-        return Operation(kind, whole[-1].copy(), batches), whole
+        return _Coded(Operation(kind, found, batches), parts, own_keys)
 
     def _ids(
-        self, codes: NDArray[np.int64], stored: StoredColumns, ids: Ids | None, keys: NDArray[np.int64] | None
+        self,
+        n: int,
+        own: Ids | None,
+        own_keys: Codes | None,
+        stored: StoredColumns,
+        ids: Ids | None,
+        keys: Codes | None,
     ) -> Ids:
-        n = codes.shape[1]
+        """The ids of n rows: `own` ones, which come from their `own_keys`, those of an update, or new ones."""
         if ids is not None and len(ids) != n:
             raise UsageError(f"{len(ids)} ids were given for {n} rows; an update needs one row for every id.")
-        if not stored.has_own_ids:
+        if own is None:
             return np.arange(self._next_id, self._next_id + n) if ids is None else ids
-        own: Ids = codes[-1]
         if ids is not None:
-            if not np.array_equal(ids, own) or not (keys is None or np.array_equal(keys, stored.key_codes(codes[:-1]))):
+            if not np.array_equal(ids, own) or not (keys is None or own_keys is None or np.array_equal(keys, own_keys)):
                 named = stored.key_type[0] if stored.key_type else "id"
                 raise UsageError(f"The rows of an update must have the keys that are named, column {named!r}.")
             return own
-        if stored.key_column is not None:
-            self._require_new_keys(stored, stored.key_codes(codes[:-1]), own)
+        if own_keys is not None:
+            self._require_new_keys(stored, own_keys, own)
             return own
         assert stored.key is not None
-        order = np.argsort(own, kind="stable")
-        taken = np.sort(order[1:][own[order[1:]] == own[order[:-1]]])
+        ascending, order = ordered(own)
+        taken = np.sort(order[1:][ascending[1:] == ascending[:-1]])
         known = not len(taken)
         taken = np.flatnonzero(self._is_known(own)) if known else taken
         if len(taken):
@@ -263,17 +289,19 @@ class Streaming:
         places = self._pending.find(ids)
         waits = places >= 0
         if waits.any():
-            keys[:, waits] = stored.key_codes(self._pending.rows_at(places[waits])[:-1])
+            keys[:, waits] = stored.key_codes(self._pending.rows_at(places[waits]))
         view, rest = self._view, ids[~waits]
         if len(rest):
             reader = BundleReader(view.pages, view.tree, view.space, len(stored.ranges))
             keys[:, ~waits] = stored_keys(reader, stored, rest, self._directory.find(rest))
         return keys
 
-    def _names(self, ids: Ids, codes: NDArray[np.int64]) -> NDArray[Any]:
+    def _names(self, coded: _Coded) -> NDArray[Any]:
         """What rows that were just coded are named by."""
         stored = self._columns
-        return ids if stored is None or stored.key_column is None else stored.key_names(codes[:-1])
+        if stored is None or stored.key_column is None or coded.keys is None:
+            return coded.operation.ids
+        return stored.key_names(coded.keys)
 
     def _known_rows(self, names: Any) -> tuple[Ids, NDArray[np.int64] | None]:
         """The ids of rows that a user names, all of which there are; and their keys, where ids come from keys."""
@@ -287,32 +315,33 @@ class Streaming:
         known = self._is_known(ids)
         known[known] = (self._keys_of(stored, ids[known]) == keys[:, known]).all(axis=0)
         self._require_known(stored.key_names(keys), known)
-        if len(np.unique(ids)) != len(ids):
+        if not is_distinct(ids):
             raise UsageError("A row is named twice in one call.")
         return ids, keys
 
-    def _accept(self, operation: Operation, codes: NDArray[np.int64] | None) -> None:
+    def _accept(self, operation: Operation, parts: Sequence[Codes | Block]) -> None:
         """An operation that was found to be right: to the journal, then to what is pending."""
         self._last_seq = self._store.append(operation.records(), durable=False)
         self._unsynced = True
-        self._work_in(operation, codes)
+        self._work_in(operation, parts)
 
     def _take(self, operation: Operation) -> None:
         """An operation from the journal."""
-        codes = None
+        parts: Sequence[Codes | Block] = ()
         if operation.kind != Kind.DELETE:
             ids = operation.ids if operation.kind == Kind.UPDATE else None
-            operation, codes = self._coded(operation.kind, list(operation.batches), ids)
-        self._work_in(operation, codes)
+            coded = self._coded(operation.kind, list(operation.batches), ids)
+            operation, parts = coded.operation, coded.parts
+        self._work_in(operation, parts)
 
-    def _work_in(self, operation: Operation, codes: NDArray[np.int64] | None) -> None:
+    def _work_in(self, operation: Operation, parts: Sequence[Codes | Block]) -> None:
         ids = operation.ids
         if operation.kind != Kind.INSERT:
             places = self._pending.find(ids)
             self._pending.drop(places[places >= 0])
             self._pending.remove(ids[(places < 0)])
-        if codes is not None:
-            self._pending.add(codes)
+        if operation.kind != Kind.DELETE:
+            self._pending.add(parts, ids)
         if operation.kind == Kind.INSERT and self._columns is not None:
             self._next_id = self._next_id + len(ids) if not self._columns.has_own_ids else ID_RANGE[1] + 1
 
@@ -343,6 +372,6 @@ def _distinct_ids(ids: Any) -> Ids:
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
         raise UsageError("Rows are named by ids: whole numbers, as `insert` returned them, or the schema's key.")
     found = found.astype(np.int64)
-    if len(np.unique(found)) != len(found):
+    if not is_distinct(found):
         raise UsageError("A row is named twice in one call.")
     return found

@@ -26,7 +26,6 @@ model together, with leaves that all satisfy it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +48,14 @@ from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
 from rtree_anon.kernels.stretches import (
     WRONG_VALUE,
+    count_leaves,
     count_origins,
     gather_words,
     leaf_of_rows,
     mark_deleted,
     moved_rows,
-    read_bundle,
+    read_bundles,
+    renumber_leaves,
     route_rows,
     sort_by_leaf,
     unpack_picked,
@@ -74,21 +75,21 @@ from rtree_anon.tree.build import COLUMN_ROWS, SEARCHED_ROWS
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Grid, make_grid
 
-# Which subtrees are cut again, in units of k: rows that they may have at most, rows that a leaf may have on average,
-# and rows to spare beyond that. This trades time for leaves that are as full as those of a fresh tree.
-_REGION_ROWS, _FILL, _STEP = 16, 1.11, 1.05
+_REGION_ROWS = 8  # that a subtree which is cut again may have, in units of k: time against leaves that are not full
 _LEAF_FILL = 1.4  # rows of an average leaf under a privacy model, in units of the k that would give it without one
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class StoredBundle:
-    """A bundle as it was read, and what the upper tree says of it."""
+class StoredBundles:
+    """Bundles as they were read, at words begins[b] .. ends[b]-1 of `content`, and what the upper tree says of them."""
 
     content: NDArray[np.uint64]
-    n_rows: int
-    n_leaves: int
+    begins: Ids
+    ends: Ids
+    n_rows: Ids
+    n_leaves: Ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ class Renewer:
         """`leaf_rows` is what a leaf has on average, where a privacy model may need more than k rows."""
         self.cutter = cutter
         self.usual_k = max(cutter.k, int(leaf_rows / _LEAF_FILL))
-        self.region_rows, self.fill, self.step = _REGION_ROWS * self.usual_k, _FILL, _STEP
+        self.region_rows = _REGION_ROWS * self.usual_k
         self._set_axes = np.array([axis.kind == Kind.SET for axis in cutter.space.axes], np.bool_)
         self._local = threading.local()
 
@@ -148,37 +149,31 @@ class Renewer:
         """A stretch without rows, for the first ones of an index."""
         return Stretch(self.cutter.layout.empty(0), np.zeros(1, np.int64), Cuts.none(), np.zeros(1, np.int64))
 
-    def stretch_of(self, bundles: Sequence[StoredBundle], between: Cuts) -> Stretch:
+    def stretch_of(self, bundles: StoredBundles, between: Cuts) -> Stretch:
         """Bundles as they were read, with the upper tree's cuts between them."""
-        ends = np.cumsum([bundle.n_rows for bundle in bundles])
-        n_leaves = sum(bundle.n_leaves for bundle in bundles)
-        words = self.cutter.layout.empty(int(ends[-1]))
+        n_leaves = int(bundles.n_leaves.sum())
+        words = self.cutter.layout.empty(int(bundles.n_rows.sum()))
         sizes = np.empty(n_leaves, np.int64)
         vectors = np.empty((4, n_leaves), np.int64)
-        scratch = self._room("scratch", max(bundle.n_rows for bundle in bundles), np.uint64)
-        hangs = between.depth_of_things
-        row = leaf = 0
-        for number, bundle in enumerate(bundles):
-            behind = leaf + bundle.n_leaves
-            problem = read_bundle(
-                bundle.content,
-                bundle.n_rows,
-                bundle.n_leaves,
-                self.cutter.layout.words,
-                scratch,
-                words[row : row + bundle.n_rows],
-                sizes[leaf:behind],
-                vectors[:, leaf : behind - 1],
-            )
-            if problem:
-                raise _damaged(problem)
-            vectors[0, leaf : behind - 1] += hangs[number]
-            row, leaf = row + bundle.n_rows, behind
+        problem = read_bundles(
+            bundles.content,
+            bundles.begins,
+            bundles.ends,
+            bundles.n_rows,
+            bundles.n_leaves,
+            between.depth_of_things,
+            self.cutter.layout.words,
+            self._room("scratch", int(bundles.n_rows.max()), np.uint64),
+            words,
+            sizes,
+            vectors,
+        )
+        if problem:
+            raise _damaged(problem)
         cuts = Cuts.from_vectors(*vectors[:, :-1])
         if len(between):
-            places = np.cumsum([bundle.n_leaves for bundle in bundles[:-1]]) - 1
-            cuts.put(places, between)
-        return Stretch(words, sizes, checked(cuts, self.cutter.space).renumbered(), ends)
+            cuts.put(np.cumsum(bundles.n_leaves[:-1]) - 1, between)
+        return Stretch(words, sizes, checked(cuts, self.cutter.space).renumbered(), np.cumsum(bundles.n_rows))
 
     def rows_left(self, stretch: Stretch, gone: Ids) -> Words:
         """The rows of a stretch that is dissolved, without those that are deleted."""
@@ -187,7 +182,7 @@ class Renewer:
         return stretch.words[leaf >= 0]
 
     def renew(self, stretch: Stretch, added: Words, gone: Ids, seed: int) -> Renewed:
-        """Work packed rows and deleted ids (ascending) into a stretch. At least one row must be left."""
+        """Work packed rows and deleted ids into a stretch. At least one row must be left."""
         n_old, n_leaves, cuts = len(stretch.words), len(stretch.sizes), stretch.cuts
         leaf = self._room("leaf", n_old + len(added), np.int32)
         leaf_of_rows(stretch.sizes, leaf)
@@ -198,8 +193,8 @@ class Renewer:
         changed = np.zeros(n_leaves, np.bool_)
         changed[leaf[n_old:]] = True
         if len(gone) and self.cutter.model is None:
-            counts = np.bincount(leaf[leaf >= 0], minlength=n_leaves)
-            if int(counts.min()) < self.cutter.k and len(cuts):
+            counts = np.empty(n_leaves, np.int64)
+            if count_leaves(leaf, counts) < self.cutter.k and len(cuts):
                 cuts, changed = self._settled(stretch.words, added, leaf, counts, changed, cuts)
         starts = np.empty(len(cuts) + 2, np.int64)
         source = self._room("source", len(leaf), np.int64)
@@ -236,9 +231,8 @@ class Renewer:
         number = np.concatenate(([0], np.cumsum(kept))).astype(np.int32)
         changed = np.logical_or.reduceat(changed, np.concatenate(([0], np.flatnonzero(kept) + 1)))
         cuts = cuts[kept]
-        alive = np.flatnonzero(leaf >= 0)
-        homeless = alive[orphan[leaf[alive]]]
-        leaf[alive] = number[leaf[alive]]
+        homeless = self._room("homeless", len(leaf) + 1, np.int64)
+        homeless = homeless[: renumber_leaves(leaf, orphan, number, homeless)]
         if len(homeless):
             words = self.cutter.layout.empty(len(homeless))
             gather_words(old, added, homeless, words)
@@ -274,7 +268,7 @@ class Renewer:
         first, second, root = cuts.links
         begin, end = np.empty((2, len(cuts) + 1), np.int64)
         k = self.usual_k
-        n = choose_regions(first, second, root, starts, changed, k, self.fill, self.step, self.region_rows, begin, end)
+        n = choose_regions(first, second, root, starts, changed, k, self.region_rows, begin, end)
         return _Regions(begin[:n], end[:n])
 
     def _recut(

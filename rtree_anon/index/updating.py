@@ -32,13 +32,12 @@ from rtree_anon.index.bulkload import BUNDLE_KIND, in_order
 from rtree_anon.index.cuts import Cuts
 from rtree_anon.index.judging import carried_of, runs_of
 from rtree_anon.index.reading import BundleReader
-from rtree_anon.index.rowlayout import RowLayout
 from rtree_anon.index.scatter import Words
 from rtree_anon.index.splicing import Splice
-from rtree_anon.index.stretch import Renewed, Renewer, StoredBundle, Stretch
+from rtree_anon.index.stretch import Renewed, Renewer, StoredBundles, Stretch
 from rtree_anon.index.upholding import upheld
 from rtree_anon.index.uppertree import UpperTree
-from rtree_anon.kernels.routing import route_batch, sort_packed
+from rtree_anon.kernels.routing import route_batch
 from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.kernels.stretches import sort_by_leaf
 from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves
@@ -46,6 +45,7 @@ from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageStore
 
 STRETCH_ROWS = 64_000  # large enough that what a stretch costs besides its rows does not matter
+_BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
 _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
@@ -80,9 +80,17 @@ class Updating:
     """One batch on its way into the tree. `run` leaves the pages in the store's open transaction."""
 
     def __init__(
-        self, store: PageStore, tree: UpperTree, renewer: Renewer, *, threads: int, recheck: bool = False
+        self,
+        store: PageStore,
+        tree: UpperTree,
+        renewer: Renewer,
+        *,
+        threads: int,
+        recheck: bool = False,
+        memory_bytes: int | None = None,
     ) -> None:
         """`recheck`: leaves that the batch does not touch may break the model after it."""
+        self._stretch_rows = min(STRETCH_ROWS, (memory_bytes or STRETCH_ROWS * _BYTES_PER_ROW) // _BYTES_PER_ROW)
         self.store, self.tree, self.renewer, self.threads, self._recheck = store, tree, renewer, threads, recheck
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
@@ -145,19 +153,20 @@ class Updating:
         n = len(base)
         starts, source = np.empty(n + 1, np.int64), np.empty(len(bundle), np.int64)
         sort_by_leaf(bundle.view(np.int32), n, starts, source)
-        order = np.lexsort((gone, gone_of))
-        gone, gone_starts = gone[order], np.searchsorted(gone_of[order], np.arange(n + 1))
+        gone_starts, order = np.empty(n + 1, np.int64), np.empty(len(gone), np.int64)
+        sort_by_leaf(gone_of.astype(np.int32), n, gone_starts, order)
+        gone = gone[order]
         counts = base.n_rows + np.diff(starts) - np.diff(gone_starts)
         touched = (np.diff(starts) > 0) | (np.diff(gone_starts) > 0)
         if self._recheck:
             touched |= self._broken(base, touched)
         begin, end = np.empty(n, np.int64), np.empty(n, np.int64)
         k = self.renewer.cutter.k
-        n_parts = choose_stretches(*base.cuts.links, counts, touched, k, STRETCH_ROWS, begin, end)
+        n_parts = choose_stretches(*base.cuts.links, counts, touched, k, self._stretch_rows, begin, end)
 
         def part(stretch: range) -> _Part:
             a, b = stretch.start, stretch.stop
-            return _Part(a, b, source[starts[a] : starts[b]], np.sort(gone[gone_starts[a] : gone_starts[b]]))
+            return _Part(a, b, source[starts[a] : starts[b]], gone[gone_starts[a] : gone_starts[b]])
 
         stretches = [range(a, b) for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)]
         if self.renewer.cutter.model is not None:
@@ -228,7 +237,7 @@ class Updating:
         for number in np.flatnonzero(orphan).tolist():
             self._dropped.append(pages_of(tree, number, number + 1))
             if counts[number]:
-                rest = self.renewer.rows_left(self._read(tree, number, number + 1), np.sort(gone[gone_of == number]))
+                rest = self.renewer.rows_left(self._read(tree, number, number + 1), gone[gone_of == number])
                 homeless.append(rest)
         stays = np.flatnonzero(~orphan)
         return tree.only(stays, tree.cuts[kept]), stays, np.concatenate((added, *homeless))
@@ -241,11 +250,13 @@ class Updating:
         return tree
 
     def _bundle_numbers(self, names: Ids) -> Ids:
-        order = np.argsort(self.tree.name)
-        at = np.minimum(np.searchsorted(self.tree.name[order], names), len(order) - 1)
-        numbers: Ids = order[at]
-        if not np.array_equal(self.tree.name[numbers], names):
-            raise CorruptionError("The directory names a bundle that does not exist; the index is damaged.")
+        number = np.full(self._next_name, -1)
+        number[self.tree.name] = np.arange(len(self.tree))
+        if len(names) and not 0 <= int(names.min()) <= int(names.max()) < self._next_name:
+            raise _unknown_bundle()
+        numbers: Ids = number[names]
+        if (numbers < 0).any():
+            raise _unknown_bundle()
         return numbers
 
     def _routed(self, words: Words, cuts: Cuts) -> NDArray[np.uint32]:
@@ -268,17 +279,19 @@ class Updating:
         ids = pages_of(tree, begin, end)
         run = np.empty((len(ids), self.store.page_bytes), np.uint8)
         lengths = self.store.read_run(ids, run)
-        content, at = payloads(run), 0
-        bundles = []
-        for number in range(begin, end):
-            here = int(tree.n_pages[number])
-            if here == 1:
-                whole = content[at, : int(lengths[at])]
-            else:
-                whole = np.concatenate([content[p, : int(lengths[p])] for p in range(at, at + here)])
-            at += here
-            words = whole[: len(whole) // 8 * 8].view(np.uint64)
-            bundles.append(StoredBundle(words, int(tree.n_rows[number]), int(tree.n_leaves[number])))
+        payload_words, page_words = payloads(run).shape[1] // 8, run.shape[1] // 8
+        content, n_words = run.view(np.uint64).reshape(-1), lengths.astype(np.int64) // 8
+        n_pages = tree.n_pages[begin:end]
+        behind = np.cumsum(n_pages)
+        begins = (behind - n_pages) * page_words + page_words - payload_words
+        ends = begins + np.add.reduceat(n_words, behind - n_pages)
+        for bundle in np.flatnonzero(n_pages > 1).tolist():  # close the gaps between the payloads of its pages
+            to = int(begins[bundle])
+            for page in range(int(behind[bundle] - n_pages[bundle]), int(behind[bundle])):
+                source = page * page_words + page_words - payload_words
+                content[to : to + int(n_words[page])] = content[source : source + int(n_words[page])]
+                to += int(n_words[page])
+        bundles = StoredBundles(content, begins, ends, tree.n_rows[begin:end], tree.n_leaves[begin:end])
         return self.renewer.stretch_of(bundles, tree.cuts[begin : end - 1])
 
     def _write(self, base: UpperTree, part: _Part, renewed: Renewed) -> tuple[int, Ids]:
@@ -305,9 +318,15 @@ class Updating:
     def _outcome(self, tree: UpperTree) -> Outcome:
         empty = np.empty(0, np.int64)
         ids = np.concatenate([empty, *(ids for ids, _ in self._moved)])
-        names = np.concatenate([empty, *(names for _, names in self._moved)])
+        only_names = [names for _, names in self._moved]
+        self._moved.clear()  # the ids in parts are not needed any more, and there can be millions
+        names = np.concatenate([empty, *only_names])
         dropped = np.concatenate([np.empty(0, np.uint64), *self._dropped])
         return Outcome(tree, ids, names, dropped, self._n_bundles, self._n_recut, self._n_pages)
+
+
+def _unknown_bundle() -> CorruptionError:
+    return CorruptionError("The directory names a bundle that does not exist; the index is damaged.")
 
 
 def pages_of(tree: UpperTree, begin: int, end: int) -> NDArray[np.uint64]:
@@ -315,12 +334,3 @@ def pages_of(tree: UpperTree, begin: int, end: int) -> NDArray[np.uint64]:
     n_pages = tree.n_pages[begin:end]
     first = np.repeat(tree.page[begin:end] - np.cumsum(n_pages) + n_pages, n_pages)
     return (first + np.arange(int(n_pages.sum()))).astype(np.uint64)
-
-
-def packed(layout: RowLayout, codes: NDArray[np.int64]) -> Words:
-    """Rows codes[column, row], packed."""
-    words = layout.empty(codes.shape[1])
-    together = np.zeros(codes.shape[1], np.uint32)
-    if not sort_packed(codes, np.int64(MISSING), layout.words, together, np.zeros(1, np.int64), words):
-        raise CorruptionError("A row has a value outside its column's domain; this should not be possible.")
-    return words

@@ -132,13 +132,13 @@ class LinearCoder:
         return codes
 
     def decode(self, codes: Codes) -> pa.Array:
-        mask = codes == missing_code(codes.dtype)
         units = codes
         if self.base != 0:
             wrapped = np.array(self.base & (2**64 - 1), np.uint64).view(np.int64)
-            units = codes.astype(np.int64) + wrapped
-        if not mask.any():
+            units = np.add(codes, wrapped, dtype=np.int64)
+        if not len(codes) or codes.min() != missing_code(codes.dtype):  # the smallest number of all
             return from_units(units, None, self.data_type, self.decimals)
+        mask = codes == missing_code(codes.dtype)
         return from_units(np.where(mask, 0, units), mask, self.data_type, self.decimals)
 
     @cached_property

@@ -15,7 +15,7 @@ of fields below are theirs.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from rtree_anon.io.run_batches import RunBatch, joined_runs
 from rtree_anon.io.thrift import BINARY, I16, I32, I64, LIST, STRUCT, TRUE, Struct, from_bytes, to_bytes
 from rtree_anon.io.values import raw_values
-from rtree_anon.kernels.runs import MOST_RUN_BYTES, number_values, write_runs
+from rtree_anon.kernels.runs import MOST_RUN_BYTES, encode_columns, write_runs
 
 _MAGIC: Final = b"PAR1"
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2  # PageType
@@ -79,6 +79,7 @@ class RunFile:
         self._footer = {**_footer(_written_by_arrow(schema.empty_table())), 6: (BINARY, made_by.encode())}
         self._types = dict(_physical_types(self._footer[2][1][1]))
         self._groups: list[bytes] = []
+        self._rooms: list[_Room] = []
         self._n_rows = 0
         self._file = Path(path).open("wb")  # noqa: SIM115 - closed by __exit__
         self._file.write(_MAGIC)
@@ -87,16 +88,21 @@ class RunFile:
     def encoded(self, batches: Sequence[RunBatch]) -> RowGroup:
         """Batches as one row group."""
         rows = joined_runs(batches)
-        made = {name: self._repeated(name, values, rows.lengths) for name, values in rows.repeated.items()}
+        try:
+            room = self._rooms.pop()
+        except IndexError:  # the others are in use
+            room = _Room()
+        made = dict(self._repeated(rows, room))
+        self._rooms.append(room)
         left = {name: rows.single[name] for name in rows.single}
-        others = [name for name, chunk in made.items() if chunk is None]
+        others = [name for name in rows.repeated if name not in made]
         if others:
             run = pa.array(np.repeat(np.arange(len(rows.lengths), dtype=np.int32), rows.lengths))
             left |= {name: rows.repeated[name].take(run) for name in others}
         by_arrow = dict(_chunks_by_arrow(pa.table(left, schema=_only(self._schema, left)))) if left else {}
         content, chunks, at = [], [], 0
         for name in self._schema.names:
-            for part, chunk in by_arrow.get(name) or [made[name]]:  # type: ignore[list-item]
+            for part, chunk in by_arrow.get(name) or [made[name]]:
                 content += part
                 chunks.append(_moved(chunk, at))
                 at += sum(map(len, part))
@@ -136,32 +142,33 @@ class RunFile:
                 )
                 self._file.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
 
-    def _repeated(self, name: str, values: pa.Array, lengths: NDArray[np.int64]) -> _Chunk | None:
-        """The chunk of a column that repeats its values; None where that is left to Arrow."""
-        n_missing = 0
-        n_rows = int(lengths.sum())
-        levels = b""
-        if self._schema.field(name).nullable:
-            present = np.ones(1, np.int32), np.array([n_rows])
-            if values.null_count:
-                is_present = values.is_valid().to_numpy(zero_copy_only=False)
-                present = is_present.astype(np.int32), lengths
-            runs = _runs(*present, 1)
-            levels = len(runs).to_bytes(4, "little") + runs
-            if values.null_count:
-                values, lengths = values.drop_null(), lengths[is_present]
-                n_missing = n_rows - int(lengths.sum())
-        found = _dictionary(values) if len(values) else None
-        if found is None:
-            return None
-        bits = max((found.n_values - 1).bit_length(), 1)
-        runs = _runs(found.numbers, lengths, (bits + 7) // 8)
-        about = {1: (I32, n_rows), 2: (I32, _RLE_DICTIONARY), 3: (I32, _RLE), 4: (I32, _RLE)}
-        pages = [
-            (_DICTIONARY_PAGE, found.plain, 7, {1: (I32, found.n_values), 2: (I32, _PLAIN)}),
-            (_DATA_PAGE, levels + bytes([bits]) + runs, 5, about),
-        ]
-        return _chunk(name, self._types[name], n_rows, pages, {**found.ends, 3: (I64, n_missing)})
+    def _repeated(self, rows: RunBatch, room: _Room) -> Iterator[tuple[str, _Chunk]]:
+        """The chunks of the columns that repeat their values, but for those that are left to Arrow."""
+        columns = [_numbered(name, values, rows.lengths) for name, values in rows.repeated.items()]
+        whole = [column for column in columns if column is not None and column.present is None]
+        some_missing = [column for column in columns if column is not None and column.present is not None]
+        for together in ([whole] if whole else []) + [[column] for column in some_missing]:
+            for column, n_values, plain, ends, runs in room.encoded(together):
+                bits = max((n_values - 1).bit_length(), 1)
+                about = {1: (I32, rows.num_rows), 2: (I32, _RLE_DICTIONARY), 3: (I32, _RLE), 4: (I32, _RLE)}
+                content = self._levels(column, rows) + bytes([bits]) + runs
+                pages = [
+                    (_DICTIONARY_PAGE, plain, 7, {1: (I32, n_values), 2: (I32, _PLAIN)}),
+                    (_DATA_PAGE, content, 5, about),
+                ]
+                n_missing = 0 if column.present is None else rows.num_rows - int(column.lengths.sum())
+                statistics = {**ends, 3: (I64, n_missing)}
+                yield column.name, _chunk(column.name, self._types[column.name], rows.num_rows, pages, statistics)
+
+    def _levels(self, column: _Column, rows: RunBatch) -> bytes:
+        """Which rows have a value, as the data page of a column says it."""
+        if not self._schema.field(column.name).nullable:
+            return b""
+        if column.present is None:
+            runs = _runs(np.ones(1, np.int32), np.array([rows.num_rows]))
+        else:
+            runs = _runs(column.present.astype(np.int32), rows.lengths)
+        return len(runs).to_bytes(4, "little") + runs
 
 
 _Chunk = tuple[list[bytes], Struct]
@@ -169,32 +176,76 @@ _Page = tuple[int, bytes, int, Struct]  # its type, its content, and the field a
 
 
 @dataclass(frozen=True, eq=False)
-class _Dictionary:
-    """The distinct values of a column without missing ones: in Parquet's plain encoding, and by number for each run."""
+class _Column:
+    """A column as whole numbers, one for every run that has a value: `lengths` are those of these runs.
 
-    numbers: NDArray[np.int32]
-    n_values: int
-    plain: bytes
-    ends: Struct  # the smallest and the largest value, as `Statistics` has them
+    `plain` turns distinct numbers into Parquet's plain encoding of what they mean, and `Statistics` of it. `present`
+    says which of all runs have a value, None where all do.
+    """
+
+    name: str
+    numbers: NDArray[np.integer]
+    lengths: NDArray[np.int64]
+    present: NDArray[np.bool_] | None
+    plain: Callable[[NDArray[np.int64]], tuple[bytes, Struct]]
 
 
-def _dictionary(values: pa.Array) -> _Dictionary | None:
+def _numbered(name: str, values: pa.Array, lengths: NDArray[np.int64]) -> _Column | None:
+    """A column as whole numbers; None where it is left to Arrow."""
+    present = None
+    if values.null_count:
+        present = values.is_valid().to_numpy(zero_copy_only=False)
+        values, lengths = values.drop_null(), lengths[present]
+    if not len(values):
+        return None
     kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal128(kind):
+        coded = values.dictionary_encode()
+
+        def texts(distinct: NDArray[np.int64]) -> tuple[bytes, Struct]:
+            return _plain_by_arrow(coded.dictionary.take(pa.array(distinct)))
+
+        return _Column(name, coded.indices.to_numpy(), lengths, present, texts)
     if pa.types.is_timestamp(kind) and kind.unit != "s":
         own, stored = np.int64, np.int64
     elif kind in _STORED:
         own, stored = _STORED[kind]
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal128(kind):
-        coded = values.dictionary_encode()
-        plain, ends = _plain_by_arrow(coded.dictionary)
-        return _Dictionary(coded.indices.to_numpy(), len(coded.dictionary), plain, ends)
     else:
         return None
     raw = raw_values(values, own).astype(stored, copy=False)
     as_numbers = raw.view(np.dtype(f"i{raw.itemsize}"))
-    numbers, distinct = np.empty(len(raw), np.int32), np.empty(len(raw), as_numbers.dtype)
-    distinct = distinct[: number_values(as_numbers, numbers, distinct)].view(stored)
-    return _Dictionary(numbers, len(distinct), distinct.tobytes(), _ends(distinct))
+
+    def numbers(distinct: NDArray[np.int64]) -> tuple[bytes, Struct]:
+        found = distinct.astype(as_numbers.dtype).view(stored)
+        return found.tobytes(), _ends(found)
+
+    return _Column(name, as_numbers, lengths, present, numbers)
+
+
+class _Room:
+    """Memory in which columns are encoded, kept for the next row group: fresh memory takes longer than filling it."""
+
+    def __init__(self) -> None:
+        self._values, self._distinct = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._runs = np.empty(0, np.uint8)
+
+    def encoded(self, columns: Sequence[_Column]) -> Iterator[tuple[_Column, int, bytes, Struct, bytes]]:
+        """Of columns with the same runs: how many distinct values there are, these, their ends, and the runs."""
+        n_columns, n_runs = len(columns), len(columns[0].lengths)
+        n = n_columns * n_runs
+        if n > len(self._values):
+            self._values, self._distinct = np.empty(n, np.int64), np.empty(n, np.int64)
+            self._runs = np.empty(n * MOST_RUN_BYTES, np.uint8)
+        values, distinct = (part[:n].reshape(n_columns, n_runs) for part in (self._values, self._distinct))
+        runs = self._runs[: n * MOST_RUN_BYTES].reshape(n_columns, n_runs * MOST_RUN_BYTES)
+        for row, column in zip(values, columns, strict=True):
+            row[:] = column.numbers
+        n_distinct, n_run_bytes = np.empty(n_columns, np.int64), np.empty(n_columns, np.int64)
+        encode_columns(values, columns[0].lengths, distinct, n_distinct, runs, n_run_bytes)
+        for number, column in enumerate(columns):
+            n_values = int(n_distinct[number])
+            plain, ends = column.plain(distinct[number, :n_values])
+            yield column, n_values, plain, ends, runs[number, : n_run_bytes[number]].tobytes()
 
 
 def _ends(distinct: NDArray[Any]) -> Struct:
@@ -208,9 +259,10 @@ def _ends(distinct: NDArray[Any]) -> Struct:
     return {5: (BINARY, most.tobytes()), 6: (BINARY, least.tobytes()), **exact}
 
 
-def _runs(numbers: NDArray[np.int32], lengths: NDArray[np.int64], n_bytes: int) -> bytes:
+def _runs(numbers: NDArray[np.int32], lengths: NDArray[np.int64]) -> bytes:
+    """Runs of numbers below 256."""
     out = np.empty(len(numbers) * MOST_RUN_BYTES, np.uint8)
-    return out[: write_runs(numbers, lengths, n_bytes, out)].tobytes()
+    return out[: write_runs(numbers, lengths, np.int64(1), out)].tobytes()
 
 
 def _chunk(name: str, physical_type: int, n_rows: int, pages: Sequence[_Page], statistics: Struct) -> _Chunk:

@@ -56,7 +56,9 @@ def _put_struct(out: bytearray, struct: Struct) -> None:
             out.append(kind)
             _put_varint(out, _zigzag(number))
         last = number
-        if kind not in (TRUE, FALSE):
+        if kind in _WHOLE_NUMBERS:  # most fields: no further call for them
+            _put_varint(out, value << 1 if value >= 0 else ~(value << 1))
+        elif kind not in (TRUE, FALSE):
             _put_value(out, kind, value)
     out.append(0)
 

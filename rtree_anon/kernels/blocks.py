@@ -5,7 +5,9 @@ rows in the block; cutting it divides that range. So the rows themselves are rea
 levels there are below.
 
 A node is searched exactly (search.py), or cut in the middle of its widest axis where the grade says so; the smallest
-nodes, where asked, try their best few cuts down to the leaves and keep the one that really turned out best.
+nodes, where asked, try their best few cuts down to the leaves and keep the one that really turned out best. Under a
+privacy model the cut that k alone would make comes first; where it does not leave both sides room (room.py), cuts are
+weighed by what the model leaves.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -18,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.jit import lean_kernel
-from rtree_anon.kernels.room import ENOUGH, NONE, room_of
+from rtree_anon.kernels.room import can_be_weighed, sides_have_room
 from rtree_anon.kernels.search import cut_near, divide_members, load_points, measure_axes, members_width, search_cut
 
 _ROLLOUT_CANDIDATES = 4  # axes priced inside a rollout: as good as all nine on Agrawal's data, and less work
@@ -48,11 +50,12 @@ class CutRecord(NamedTuple):
 
 
 @lean_kernel
-def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, found, members, others, record):
+def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, found, members, others, record, sparing):
     """Cut the first m rows of `block`, a node at this depth that begins at position `at`, down to leaves.
 
     members[0, :m] becomes the order of the rows; members[1] and `others` are scratch space. `guard` has a privacy
     model that both sides of every cut must satisfy (and guard.codes what it looks at, in block order), or is None.
+    Unless `sparing` is None, cuts that keep rows for as many leaves as possible come before cheaper ones.
     """
     for i in range(m):
         members[0, i] = i
@@ -69,7 +72,10 @@ def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, f
         start = stack[top, 0]
         m = stack[top, 1]
         depth = stack[top, 2]
-        axis = block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others)
+        if sparing is not None:
+            axis = block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, m % k, found, others)
+        else:
+            axis = block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, None, found, others)
         if axis < 0:
             continue
         threshold, left_set = found.threshold[axis], found.left_set[axis]
@@ -91,25 +97,55 @@ def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, f
 
 
 @lean_kernel
-def block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others):
-    """The cut of the node members[0, start:start+m], left in `found`; its axis, -1 where the node is a leaf."""
-    room = ENOUGH
-    if guard is not None:
-        room = room_of(guard.codes, members[0], start, m, k, guard.constraint, guard.tally)
-        if room == NONE:
-            return np.int64(-1)
-    if effort.n_candidates == 0 and room == ENOUGH:
-        axis = _middle_cut(block, members[0], start, m, k, gauge, preferred, guard, found)
+def block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, spare, found, others):
+    """The cut of the node members[0, start:start+m], left in `found`; its axis, -1 where the node is a leaf.
+
+    `spare`: a cut with at most so many rows beyond a multiple of k on the left is preferred; None if none is.
+    """
+    if effort.n_candidates == 0:
+        axis = _middle_cut(block, members[0], start, m, k, gauge, preferred, found)
     else:
-        tight = room != ENOUGH
-        axis = _best_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, tight, found, others)
+        n_candidates = effort.n_candidates
+        axis = _best_cut(
+            block, members, start, m, k, gauge, preferred, n_candidates, effort, worth, None, spare, found, others
+        )
     if axis < 0:  # perhaps there are values that are only too close for a width
+        axis = _most_even_cut(block, members[0], start, m, k, gauge, preferred, None, found)
+    if (
+        guard is not None
+        and axis >= 0
+        and not _has_room(block, members, start, m, k, gauge, axis, guard, found, others)
+    ):
+        axis = weighed_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others)
+    return axis
+
+
+@lean_kernel
+def weighed_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, found, others):
+    """As `block_cut`, but of all valid cuts, by what the guard's constraint leaves to both sides."""
+    if not can_be_weighed(guard.codes, members[0], start, start + m, guard.constraint, guard.tally):
+        return np.int64(-1)
+    n_candidates = max(effort.n_candidates, np.int64(1))
+    axis = _best_cut(
+        block, members, start, m, k, gauge, preferred, n_candidates, effort, worth, guard, None, found, others
+    )
+    if axis < 0:
         axis = _most_even_cut(block, members[0], start, m, k, gauge, preferred, guard, found)
     return axis
 
 
 @lean_kernel
-def _middle_cut(block, members, start, m, k, gauge, preferred, guard, found):
+def _has_room(block, members, start, m, k, gauge, axis, guard, found, others):
+    """Whether the cut of this axis in `found` leaves room to both sides. members[1, start:start+m] is scratch space."""
+    for i in range(start, start + m):
+        members[1, i] = members[0, i]
+    threshold, left_set = found.threshold[axis], found.left_set[axis]
+    left = divide_members(block, members[1], start, m, gauge, axis, threshold, left_set, others)
+    return sides_have_room(guard.codes, members[1], start, start + left, start + m, k, guard.constraint, guard.tally)
+
+
+@lean_kernel
+def _middle_cut(block, members, start, m, k, gauge, preferred, found):
     """The widest axis that can be cut, cut near the middle, with a multiple of k rows on the left; -1: none can."""
     measure_axes(block, members, start, m, gauge, found)
     d = gauge.kind.shape[0]
@@ -123,7 +159,7 @@ def _middle_cut(block, members, start, m, k, gauge, preferred, guard, found):
                     axis = np.int64(a)
             if axis < 0:
                 break
-            if cut_near(block, members, start, m, gauge, axis, k, middle, guard, found) > 0:
+            if cut_near(block, members, start, m, gauge, axis, k, middle, None, found) > 0:
                 return axis
             found.width[axis] = 0.0  # not to be tried again
     return np.int64(-1)
@@ -150,10 +186,11 @@ def _most_even_cut(block, members, start, m, k, gauge, preferred, guard, found):
 
 
 @lean_kernel
-def _best_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, tight, found, others):
+def _best_cut(block, members, start, m, k, gauge, preferred, n_candidates, effort, worth, guard, spare, found, others):
     """The cheapest cut, or of the cheapest few the one that proves best; -1 where there is none."""
-    n_candidates = effort.n_candidates
-    axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, tight, found)
+    axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, spare, found)
+    if spare is not None and axis < 0:  # whatever else there is
+        axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, k, found)
     if axis < 0 or m > effort.rollout_rows or m < 3 * k:  # below 3k both sides are leaves: the price was exact
         return axis
     # The best few cuts, each tried down to the leaves by the plain search. `found` is reused below, so keep them.
@@ -210,14 +247,14 @@ def _rollout(block, members, start, m, k, gauge, preferred, effort, worth, guard
         start = stack[top, 0]
         m = stack[top, 1]
         axis = np.int64(-1)
-        room = ENOUGH
-        if guard is not None and m >= 2 * k:
-            room = room_of(guard.codes, members, start, m, k, guard.constraint, guard.tally)
-        if m >= 2 * k and room != NONE:
-            tight = room != ENOUGH
-            axis = search_cut(
-                block, members, start, m, gauge, preferred, n_candidates, k, worth[0], guard, tight, found
+        if m >= 2 * k:
+            weighed = guard is None or can_be_weighed(
+                guard.codes, members, start, start + m, guard.constraint, guard.tally
             )
+            if weighed:
+                axis = search_cut(
+                    block, members, start, m, gauge, preferred, n_candidates, k, worth[0], guard, None, found
+                )
         if axis < 0:
             loss += m * members_width(block, members, start, m, gauge, found)
         elif m < 3 * k:  # two leaves: the price of the cut is their loss (g is 1 below k, and nearly so below 2k)

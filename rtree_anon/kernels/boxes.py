@@ -49,10 +49,10 @@ def ends_of_columns(rows, lo, hi):
 
 
 @kernel
-def unions_of_boxes(order, ends, lo, hi, mask, union_lo, union_hi, union_mask):
-    """The union of the boxes order[ends[g-1]:ends[g]], for every g."""
-    begin = 0
-    for g in range(ends.shape[0]):
+def unions_of_boxes(order, ends, first, last, lo, hi, mask, union_lo, union_hi, union_mask):
+    """The union of the boxes order[ends[g-1]:ends[g]], for every g from `first` to `last` - 1."""
+    begin = ends[first - 1] if first > 0 else 0
+    for g in range(first, last):
         end = ends[g]
         for a in range(lo.shape[1]):
             lowest = lo[order[begin], a]

@@ -63,12 +63,15 @@ def gather_rows(words, rows, starts, order, out):
 def stored_boxes(words, layout, starts, lo, hi):
     """Smallest and largest stored number of every column (kernels/rowwords.py) in every leaf."""
     n_columns = lo.shape[1]
+    masks = np.empty(n_columns, np.uint64)
+    for c in range(n_columns):
+        masks[c] = limit_mask(layout.limit[c])
     for leaf in range(starts.shape[0] - 1):
         begin, end = starts[leaf], starts[leaf + 1]
         for c in range(n_columns):
             w = layout.word[c]
             shift = layout.shift[c]
-            mask = limit_mask(layout.limit[c])
+            mask = masks[c]
             least = most = (words[begin, w] >> shift) & mask
             for i in range(begin + 1, end):
                 stored = (words[i, w] >> shift) & mask
@@ -256,6 +259,28 @@ def write_bundle(words, layout, n_columns, starts, first, end, depth, looks_at, 
     for i in range(n_cuts):
         scratch[i] = left_set[first + i]
     return put_vector(scratch, n_cuts, n_columns + 4, 0, 0, out, at)
+
+
+@kernel
+def write_bundles(
+    words, layout, n_columns, starts, begins, ends, depth, looks_at, threshold, left_set, scratch, pages, used
+):
+    """Write bundles that fit a page each, leaves begins[b] .. ends[b]-1 to pages[b]; see `write_bundle`."""
+    for b in range(begins.shape[0]):
+        used[b] = write_bundle(
+            words,
+            layout,
+            n_columns,
+            starts,
+            begins[b],
+            ends[b],
+            depth,
+            looks_at,
+            threshold,
+            left_set,
+            scratch,
+            pages[b],
+        )
 
 
 @kernel

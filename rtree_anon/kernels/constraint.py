@@ -7,7 +7,8 @@ large a share). `rtree_anon.models.demands` has the formulas.
 Statistics of a group are kept in a `Tally`: how often each value occurs, which values occur, and the largest count.
 Rows are only ever added; `clear_tally` walks the values that occur, so that a group of m rows costs O(m) however many
 values or people there are. `tally_holds` looks at O(1) numbers per clause where only distinct values are counted, and
-at the values that occur otherwise.
+at the values that occur otherwise. What is called for every row is compiled into its callers: to hand over all these
+arrays takes longer than to count a row.
 
 Rounding: shares may exceed their bound by a relative 1e-12, which is what a bound like 0.1 is worth in binary. Bounds
 that are strict are missed by as much instead.
@@ -22,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.jit import lean_inlined, lean_kernel
 
 ROUNDING = 1e-12
+ENTROPY, TAIL, MOVED, MOVED_ORDERED = range(4)  # what is measured of a group: columns of tally.measured
 _LOGS = 1024  # counts whose c * log(c) is looked up
 
 
@@ -62,6 +64,8 @@ class Tally(NamedTuple):
     present: NDArray[np.int32]  # [values of all clauses] the first n_present of a clause: the values that occur
     top: NDArray[np.int64]  # [largest l] the largest counts, for recursive (c,l)
     logs: NDArray[np.float64]  # c * log(c)
+    measured: NDArray[np.float64]  # (clauses, 4) of a group that `tally_holds` has found valid: what was asked for
+    variance: NDArray[np.float64]  # (clauses, 4) see `learn_variance` in room.py
 
 
 def tally_for(constraint: Constraint) -> Tally:
@@ -78,6 +82,8 @@ def tally_for(constraint: Constraint) -> Tally:
         np.empty(n_values, np.int32),
         np.zeros(max(int(constraint.tail_rank.max(initial=0)), 1), np.int64),
         numbers * np.log(numbers),
+        np.zeros((n_clauses, 4)),
+        np.zeros((n_clauses, 4)),
     )
 
 
@@ -98,14 +104,14 @@ def run_holds(row_numbers, begin, end, constraint, tally):
     if end - begin >= constraint.least_rows:
         for i in range(begin, end):
             add_row(constraint.codes, row_numbers[i], constraint, tally)
-            if constraint.upward and tally_holds(constraint, tally):
+            if constraint.upward and has_distinct(constraint, tally):
                 break
         valid = tally_holds(constraint, tally)
     clear_tally(constraint, tally)
     return valid
 
 
-@lean_kernel
+@lean_inlined
 def add_row(codes, row, constraint, tally):
     """Count one row of `codes`, which is constraint.codes or some rows of it."""
     tally.n_rows[0] += 1
@@ -121,7 +127,7 @@ def add_row(codes, row, constraint, tally):
             tally.largest[j] = count
 
 
-@lean_kernel
+@lean_inlined
 def clear_tally(constraint, tally):
     """Make the tally that of no rows."""
     tally.n_rows[0] = 0
@@ -135,37 +141,52 @@ def clear_tally(constraint, tally):
 
 @lean_kernel
 def tally_holds(constraint, tally):
-    """Whether the rows that were counted satisfy the constraint."""
-    n_rows = tally.n_rows[0]
-    if n_rows < constraint.least_rows:
-        return False
+    """Whether the rows that were counted satisfy the constraint. If so, tally.measured has what had to be measured."""
+    return holds_inlined(constraint, tally)
+
+
+@lean_inlined
+def has_distinct(constraint, tally):
+    """Whether there are rows and distinct values enough: all that a constraint that is `upward` asks for."""
+    enough = tally.n_rows[0] >= constraint.least_rows
     for j in range(constraint.n_values.shape[0]):
-        if tally.n_present[j] < constraint.distinct[j]:
-            return False
+        enough &= tally.n_present[j] >= constraint.distinct[j]
+    return enough
+
+
+@lean_inlined
+def holds_inlined(constraint, tally):
+    """`tally_holds`, compiled into its caller."""
+    if not has_distinct(constraint, tally):
+        return False
     if constraint.upward:
         return True
+    n_rows = tally.n_rows[0]
     for j in range(constraint.n_values.shape[0]):
         if tally.largest[j] > constraint.largest[j] * n_rows * (1.0 + ROUNDING):
             return False
-        least = constraint.entropy[j] - ROUNDING
-        if constraint.entropy[j] > 0.0 and entropy_of(constraint, tally, j, n_rows) < least:
-            return False
+        if constraint.entropy[j] > 0.0:
+            tally.measured[j, ENTROPY] = entropy_of(constraint, tally, j, n_rows)
+            if tally.measured[j, ENTROPY] < constraint.entropy[j] - ROUNDING:
+                return False
         if constraint.tail_rank[j] > 0:
-            tail = tail_of(constraint, tally, j, n_rows)
-            if tally.largest[j] >= constraint.tail_times[j] * tail * (1.0 - ROUNDING):
+            tally.measured[j, TAIL] = tail_of(constraint, tally, j, n_rows)
+            if tally.largest[j] >= constraint.tail_times[j] * tally.measured[j, TAIL] * (1.0 - ROUNDING):
                 return False
         if constraint.bounded[j] and not _bounds_hold(constraint, tally, j, n_rows):
             return False
-        most = constraint.moved[j] + ROUNDING
-        if most < np.inf and moved_of(constraint, tally, j, n_rows) > most:
-            return False
-        most = constraint.moved_ordered[j] + ROUNDING
-        if most < np.inf and moved_ordered_of(constraint, tally, j, n_rows) > most:
-            return False
+        if constraint.moved[j] < np.inf:
+            tally.measured[j, MOVED] = moved_of(constraint, tally, j, n_rows)
+            if tally.measured[j, MOVED] > constraint.moved[j] + ROUNDING:
+                return False
+        if constraint.moved_ordered[j] < np.inf:
+            tally.measured[j, MOVED_ORDERED] = moved_ordered_of(constraint, tally, j, n_rows)
+            if tally.measured[j, MOVED_ORDERED] > constraint.moved_ordered[j] + ROUNDING:
+                return False
     return True
 
 
-@lean_kernel
+@lean_inlined
 def entropy_of(constraint, tally, j, n_rows):
     """-sum (c/n) log(c/n) = log(n) - sum c log(c) / n"""
     place = constraint.place[j]
@@ -173,10 +194,11 @@ def entropy_of(constraint, tally, j, n_rows):
     for i in range(place, place + tally.n_present[j]):
         count = tally.count[place + tally.present[i]]
         total += tally.logs[count] if count < _LOGS else count * np.log(count)
-    return np.log(n_rows) - total / n_rows
+    whole = tally.logs[n_rows] if n_rows < _LOGS else n_rows * np.log(n_rows)
+    return (whole - total) / n_rows
 
 
-@lean_kernel
+@lean_inlined
 def tail_of(constraint, tally, j, n_rows):
     """r_l + ... + r_m: the rows that are not of the l - 1 most frequent values."""
     place = constraint.place[j]
@@ -198,7 +220,7 @@ def tail_of(constraint, tally, j, n_rows):
     return tail
 
 
-@lean_kernel
+@lean_inlined
 def _bounds_hold(constraint, tally, j, n_rows):
     """Every value of the table within its own bounds. Those that do not occur break a lower bound above 0: `distinct`
     says how many may be missing."""
@@ -212,21 +234,38 @@ def _bounds_hold(constraint, tally, j, n_rows):
     return True
 
 
-@lean_kernel
+@lean_inlined
 def moved_of(constraint, tally, j, n_rows):
     """sum |p - q| / 2 is the sum of the surpluses p - q > 0, and only values that occur have one."""
     place = constraint.place[j]
     offset = constraint.offset[j]
+    n_values = constraint.n_values[j]
+    n = np.float64(n_rows)
     moved = 0.0
-    for i in range(place, place + tally.n_present[j]):
-        value = tally.present[i]
-        surplus = tally.count[place + value] / n_rows - constraint.share[offset + value]
-        if surplus > 0.0:
-            moved += surplus
-    return moved
+    if n_values <= 4 * tally.n_present[j]:
+        # Four sums that do not wait for each other, in an order that no compiler may change.
+        count = tally.count[place : place + n_values]
+        share = constraint.share[offset : offset + n_values]
+        moved1 = moved2 = moved3 = 0.0
+        value = 0
+        while value + 3 < n_values:
+            moved += max(count[value] - n * share[value], 0.0)
+            moved1 += max(count[value + 1] - n * share[value + 1], 0.0)
+            moved2 += max(count[value + 2] - n * share[value + 2], 0.0)
+            moved3 += max(count[value + 3] - n * share[value + 3], 0.0)
+            value += 4
+        while value < n_values:
+            moved += max(count[value] - n * share[value], 0.0)
+            value += 1
+        moved = (moved + moved1) + (moved2 + moved3)
+    else:
+        for i in range(place, place + tally.n_present[j]):
+            value = tally.present[i]
+            moved += max(tally.count[place + value] - n * constraint.share[offset + value], 0.0)
+    return moved / n
 
 
-@lean_kernel
+@lean_inlined
 def moved_ordered_of(constraint, tally, j, n_rows):
     """sum_i |P_i - Q_i| / (m - 1), P and Q the cumulative shares of the group and of the table."""
     n_values = constraint.n_values[j]
@@ -240,7 +279,8 @@ def moved_ordered_of(constraint, tally, j, n_rows):
         below = 0
         for value in range(n_values):
             below += tally.count[place + value]
-            moved += abs(below / n_rows - constraint.above[offset + value])
+            moved += abs(below - n_rows * constraint.above[offset + value])
+        moved /= n_rows
     else:
         # Between two values that occur P stays the same while Q rises: each such stretch adds P - Q up to where Q
         # passes P, and Q - P from there on.

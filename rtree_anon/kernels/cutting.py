@@ -20,8 +20,9 @@ How a node is cut depends on its size:
     up to exact_rows         exactly (blocks.py, search.py)
 
 Where there is a privacy model, both sides of a cut must also satisfy it (paper, section 6: the definition of an
-allowable group is given). Exact searches judge every position (guard.py); a cut that a sample suggests is judged
-afterwards, and where it fails, a valid one is searched for among all rows. A node without a valid cut is a leaf.
+allowable group is given). A node is cut as it would be without the model, and the sides are judged; where one is not
+valid or has too little room for more cuts (room.py), the cuts are weighed by what the model leaves: those of a forecast
+(roomcut.py), and if none of them is valid, or the node is small, all (guard.py). A node without a valid cut is a leaf.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -33,12 +34,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.blocks import block_cut, grow_block
+from rtree_anon.kernels.blocks import grow_block, weighed_cut
 from rtree_anon.kernels.evencut import even_cut, even_valid_cut
 from rtree_anon.kernels.forecast import draw_numbers, forecast_cut, median_cut
-from rtree_anon.kernels.guard import load_codes, sides_hold
+from rtree_anon.kernels.guard import load_codes
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.room import ENOUGH, NONE, room_of
+from rtree_anon.kernels.room import sides_have_room
 from rtree_anon.kernels.roomcut import roomy_cut
 from rtree_anon.kernels.search import divide_members, is_left, load_points, search_cut
 
@@ -46,8 +47,8 @@ _ROWS_PER_SAMPLED = 4  # larger nodes afford larger samples: they are few
 MAX_SAMPLE_FACTOR = 8
 _MOST_BINS = 32
 _MEDIAN_ROWS = 32
-_TIGHT_SAMPLE = 256  # rows and bins of a forecast, at least, where a model leaves little room
-_TIGHT_BINS = 16
+_WEIGHED_SAMPLE = 256  # rows and bins of a forecast, at least, where a model binds
+_WEIGHED_BINS = 16
 
 
 class Workspace(NamedTuple):
@@ -121,29 +122,24 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
     """Cut one large node by a sample, record the cut and return the size of its left side; 0 where it is a leaf."""
     if m < 2 * k:
         return 0
-    axis = np.int64(-1)
-    room = ENOUGH
-    if guard is not None:
-        numbers = rows[:, rows.shape[1] - 1]
-        room = room_of(guard.constraint.codes, numbers, start, m, k, guard.constraint, guard.tally)
-        if room == NONE:
-            return 0
-        if room != ENOUGH:
-            axis = _tight_cut(rows, start, m, k, gauge, preferred, effort, seed, work, space, guard)
-    if room == ENOUGH:
-        n_drawn = _n_drawn(m, effort)
-        draw_numbers(start, m, n_drawn, seed, space.drawn)
-        target = space.block if _is_probe(m, effort) else work.sample
-        for i in range(n_drawn):
-            row = start + space.drawn[i]
-            for a in range(target.shape[0]):
-                target[a, i] = rows[row, a]
-        axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+    n_drawn = _n_drawn(m, effort)
+    draw_numbers(start, m, n_drawn, seed, space.drawn)
+    target = space.block if _is_probe(m, effort) else work.sample
+    for i in range(n_drawn):
+        row = start + space.drawn[i]
+        for a in range(target.shape[0]):
+            target[a, i] = rows[row, a]
+    axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
     left = np.int64(0)
     if axis >= 0 and (preferred[axis] or not preferred.any()):
         left = partition_rows(rows, start, m, gauge, axis, work.threshold[0], work.left_set[0])
-    if left < k or m - left < k or (guard is not None and not sides_hold(rows, start, m, left, guard)):
-        axis = _cut_by_all_rows(rows, start, m, k, gauge, preferred, effort, worth, guard, axis, work, found, space)
+    if left < k or m - left < k:
+        axis = _cut_by_all_rows(rows, start, m, k, gauge, preferred, axis, work)
+        if axis < 0:
+            return 0
+        left = partition_rows(rows, start, m, gauge, axis, work.threshold[0], work.left_set[0])
+    if guard is not None and not _have_room(rows, start, m, left, k, guard):
+        axis = _weighed_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard)
         if axis < 0:
             return 0
         left = partition_rows(rows, start, m, gauge, axis, work.threshold[0], work.left_set[0])
@@ -192,6 +188,7 @@ def _grow_columns(rows, start, m, depth, k, gauge, preferred, effort, worth, see
                 space.small,
                 space.others,
                 record,
+                None,
             )
             for i in range(m):
                 space.others[i] = members[begin + space.small[0, i]]
@@ -215,48 +212,44 @@ def _cut_columns(
 ):
     """Cut the node members[begin:begin+m] by a sample; the size of its left side, 0 where it is a leaf."""
     columns, members, others = space.columns, space.members, space.others
-    axis = np.int64(-1)
-    room = ENOUGH
-    if guard is not None:
-        numbers = rows[:, rows.shape[1] - 1]
-        room = room_of(guard.constraint.codes, numbers, start + begin, m, k, guard.constraint, guard.tally)
-        if room == NONE:
-            return 0
-        if room != ENOUGH:
-            for i in range(begin, begin + m):
-                for a in range(rows.shape[1]):
-                    rows[start + i, a] = columns[a, members[i]]
-            axis = _tight_cut(rows, start + begin, m, k, gauge, preferred, effort, seed, work, space, guard)
-    if room == ENOUGH:
-        n_drawn = _n_drawn(m, effort)
-        draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
-        target = space.block if _is_probe(m, effort) else work.sample
+    n_drawn = _n_drawn(m, effort)
+    draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
+    target = space.block if _is_probe(m, effort) else work.sample
+    for i in range(n_drawn):
+        space.drawn[i] = members[begin + space.drawn[i]]
+    for a in range(target.shape[0]):
         for i in range(n_drawn):
-            space.drawn[i] = members[begin + space.drawn[i]]
-        for a in range(target.shape[0]):
-            for i in range(n_drawn):
-                target[a, i] = columns[a, space.drawn[i]]
-        axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+            target[a, i] = columns[a, space.drawn[i]]
+    axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
     left = np.int64(0)
     if axis >= 0 and (preferred[axis] or not preferred.any()):
         left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
-    fails = left < k or m - left < k
-    if guard is not None and not fails:
-        for i in range(begin, begin + m):
-            rows[start + i, rows.shape[1] - 1] = columns[rows.shape[1] - 1, members[i]]
-        fails = not sides_hold(rows, start + begin, m, left, guard)
-    if fails:
-        for i in range(begin, begin + m):
-            for a in range(rows.shape[1]):
-                rows[start + i, a] = columns[a, members[i]]
-        axis = _cut_by_all_rows(
-            rows, start + begin, m, k, gauge, preferred, effort, worth, guard, axis, work, found, space
-        )
+    if left < k or m - left < k:
+        _restore_rows(rows, start, begin, m, columns, members)
+        axis = _cut_by_all_rows(rows, start + begin, m, k, gauge, preferred, axis, work)
         if axis < 0:
             return 0
         left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
+    if guard is not None:
+        for i in range(begin, begin + m):
+            rows[start + i, rows.shape[1] - 1] = columns[rows.shape[1] - 1, members[i]]
+        if not _have_room(rows, start + begin, m, left, k, guard):
+            _restore_rows(rows, start, begin, m, columns, members)
+            axis = _weighed_cut(
+                rows, start + begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard
+            )
+            if axis < 0:
+                return 0
+            left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
     _keep_cut(record, start + begin + left, depth, axis, work)
     return left
+
+
+@kernel
+def _restore_rows(rows, start, begin, m, columns, members):
+    for i in range(begin, begin + m):
+        for a in range(rows.shape[1]):
+            rows[start + i, a] = columns[a, members[i]]
 
 
 @kernel
@@ -307,7 +300,7 @@ def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, sp
         least,
         worth[1],
         None,
-        False,
+        None,
         found,
     )
     if axis >= 0:
@@ -317,49 +310,66 @@ def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, sp
 
 
 @kernel
-def _tight_cut(rows, start, m, k, gauge, preferred, effort, seed, work, space, guard):
-    """The cut of a node to which the model leaves little room, by a forecast; -1 where it shows no valid one."""
-    n_sample = min(m, max(effort.sample_rows, np.int64(_TIGHT_SAMPLE)), np.int64(work.sample.shape[1]))
-    draw_numbers(start, m, n_sample, seed, space.drawn)
-    for i in range(n_sample):
-        row = start + space.drawn[i]
-        for a in range(work.sample.shape[0]):
-            work.sample[a, i] = rows[row, a]
-    n_bins = max(effort.n_bins, np.int64(_TIGHT_BINS))
-    return roomy_cut(rows, start, m, k, gauge, preferred, n_sample, n_bins, effort.growth, work, guard)
+def _cut_by_all_rows(rows, start, m, k, gauge, preferred, sampled, work):
+    """A cut of rows[start:start+m] wherever there is one, left in `work`; the axis, -1 where there is none.
+
+    Preferred axes come first, whatever the sample suggested: it can miss the only cut of a preferred axis.
+    """
+    by_sample = work.threshold[0], work.left_set[0]
+    for favourite in (True, False):
+        if not favourite and sampled >= 0 and preferred.any() and not preferred[sampled]:
+            left = count_left(rows, start, m, gauge, sampled, by_sample[0], by_sample[1])
+            if k <= left <= m - k:  # no preferred axis can be cut: the sample's cut stands
+                return sampled
+        axis, threshold, left_set = even_cut(rows, start, m, k, gauge, preferred, favourite)
+        if axis >= 0:
+            work.threshold[0] = threshold
+            work.left_set[0] = left_set
+            return axis
+    return np.int64(-1)
 
 
 @kernel
-def _cut_by_all_rows(rows, start, m, k, gauge, preferred, effort, worth, guard, sampled, work, found, space):
-    """A valid cut of rows[start:start+m] wherever there is one, left in `work`; the axis, -1 where there is none.
+def _have_room(rows, start, m, left, k, guard):
+    """Whether rows[start:start+left] and rows[start+left:start+m] are valid, and have room for what is below."""
+    numbers, constraint = rows[:, rows.shape[1] - 1], guard.constraint
+    return sides_have_room(constraint.codes, numbers, start, start + left, start + m, k, constraint, guard.tally)
 
-    Preferred axes come first, whatever the sample suggested: it can miss the only cut of a preferred axis. With a
-    guard, nodes are searched like small ones as long as the scratch space suffices; of larger ones the most even cut.
+
+@kernel
+def _weighed_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard):
+    """The cut of rows[start:start+m] by what the model leaves, left in `work`; the axis, -1 where none is valid.
+
+    By a forecast. Where it shows no valid cut (of a preferred axis), or its sample would be the whole node, nodes are
+    searched like small ones as long as the scratch space suffices; of larger ones the most even cut.
     """
-    if guard is not None and m <= space.block.shape[1]:
+    n_sample = min(m, max(effort.sample_rows, np.int64(_WEIGHED_SAMPLE)), np.int64(work.sample.shape[1]))
+    if m > _WEIGHED_SAMPLE:
+        draw_numbers(start, m, n_sample, seed, space.drawn)
+        for i in range(n_sample):
+            row = start + space.drawn[i]
+            for a in range(work.sample.shape[0]):
+                work.sample[a, i] = rows[row, a]
+        n_bins = max(effort.n_bins, np.int64(_WEIGHED_BINS))
+        axis = roomy_cut(rows, start, m, k, gauge, preferred, n_sample, n_bins, effort.growth, work, guard)
+        if axis >= 0 and (preferred[axis] or not preferred.any()):
+            return axis
+    if m <= space.block.shape[1]:
         for i in range(m):
             space.small[0, i] = i
             for a in range(space.block.shape[0]):
                 space.block[a, i] = rows[start + i, a]
         load_codes(rows, start, m, guard)
         load_points(space.block, m, gauge, found)
-        axis = block_cut(
+        axis = weighed_cut(
             space.block, space.small, np.int64(0), m, k, gauge, preferred, effort, worth, guard, found, space.others
         )
         if axis >= 0:
             work.threshold[0] = found.threshold[axis]
             work.left_set[0] = found.left_set[axis]
         return axis
-    by_sample = work.threshold[0], work.left_set[0]
     for favourite in (True, False):
-        if guard is not None:
-            axis, threshold, left_set = even_valid_cut(rows, start, m, k, gauge, preferred, favourite, guard)
-        else:
-            if not favourite and sampled >= 0 and preferred.any() and not preferred[sampled]:
-                left = count_left(rows, start, m, gauge, sampled, by_sample[0], by_sample[1])
-                if k <= left <= m - k:  # no preferred axis can be cut: the sample's cut stands
-                    return sampled
-            axis, threshold, left_set = even_cut(rows, start, m, k, gauge, preferred, favourite)
+        axis, threshold, left_set = even_valid_cut(rows, start, m, k, gauge, preferred, favourite, guard)
         if axis >= 0:
             work.threshold[0] = threshold
             work.left_set[0] = left_set

@@ -13,6 +13,7 @@ import numpy as np
 from rtree_anon.kernels.gauge import MASK
 from rtree_anon.kernels.guard import weigh_cuts
 from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.room import can_be_weighed
 
 
 @kernel
@@ -76,6 +77,9 @@ def even_valid_cut(rows, start, m, k, gauge, preferred, favourite, guard):
     left_needed = np.empty(m + 1)
     right_needed = np.empty(m + 1)
     constraint = guard.constraint
+    numbers = rows[:, number]
+    if not can_be_weighed(constraint.codes, numbers, start, start + m, constraint, guard.tally):
+        return best_axis, best_threshold, best_set
     for a in range(gauge.kind.shape[0]):
         if preferred[a] != favourite:
             continue

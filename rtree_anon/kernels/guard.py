@@ -3,8 +3,7 @@
 A guard is a constraint with the scratch space of one thread. Kernels that take one also take None, which is another
 type and so another compiled copy: without a model nothing of this is there.
 
-All positions of a sorted node are judged in two sweeps, one from each end, that add row by row to a tally. Where valid
-groups can only be spoilt by losing rows (`upward`), a sweep ends as soon as its side is valid, after a few rows.
+All positions of a sorted node are judged in two sweeps, one from each end, that add row by row to a tally.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -16,7 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.constraint import Constraint, Tally, add_row, clear_tally, run_holds, tally_for, tally_holds
+from rtree_anon.kernels.constraint import (
+    Constraint,
+    Tally,
+    add_row,
+    clear_tally,
+    holds_inlined,
+    run_holds,
+    tally_for,
+)
 from rtree_anon.kernels.jit import lean_kernel
 from rtree_anon.kernels.room import needed_rows
 
@@ -70,73 +77,38 @@ def sides_hold(rows, start, m, left, guard):
 
 
 @lean_kernel
-def mark_cuts(codes, order, keys, m, k, constraint, tally, valid):
+def weigh_cuts(codes, order, keys, m, k, constraint, tally, valid, left_needed, right_needed):
     """Judge the cuts of m sorted rows: before position i, order[:i] on the left, wherever keys[i - 1] != keys[i].
 
-    Returns the first and the last valid position (first > last: there is none). Between them, valid[i] says which are,
-    unless the constraint is upward: then all are, and `valid` is not touched.
+    Returns the first and the last valid position (first > last: there is none). Between them valid[i] says which are,
+    and left_needed[i] and right_needed[i] how many rows groups of the left and of the right side need (room.py).
     """
-    if constraint.upward:
-        return _valid_range(codes, order, m, k, constraint, tally)
-    for i in range(m - k):
-        add_row(codes, order[i], constraint, tally)
-        at = i + 1
-        valid[at] = at >= k and keys[at] != keys[at - 1] and tally_holds(constraint, tally)
-    clear_tally(constraint, tally)
-    first = m
-    last = 0
-    for at in range(m - 1, k - 1, -1):
-        add_row(codes, order[at], constraint, tally)
-        if at <= m - k and valid[at]:
-            valid[at] = tally_holds(constraint, tally)
-            if valid[at]:
-                first = at
-                last = max(last, at)
-    clear_tally(constraint, tally)
+    for at in range(k, m - k + 1):
+        valid[at] = keys[at] != keys[at - 1]
+    _weigh_sides(codes, order, np.int64(0), m - k, np.int64(1), np.int64(1), k, constraint, tally, valid, left_needed)
+    first = k
+    while first <= m - k and not valid[first]:
+        first += 1
+    if first <= m - k:
+        end = first - 1
+        _weigh_sides(codes, order, m - 1, end, np.int64(-1), np.int64(0), k, constraint, tally, valid, right_needed)
+    while first <= m - k and not valid[first]:
+        first += 1
+    last = m - k
+    while last > first and not valid[last]:
+        last -= 1
     return first, last
 
 
 @lean_kernel
-def weigh_cuts(codes, order, keys, m, k, constraint, tally, valid, left_needed, right_needed):
-    """Judge the cuts as `mark_cuts` does, but always one by one, and measure the room of both sides of the valid ones.
-
-    left_needed[i] and right_needed[i] become the rows that groups of the left and of the right side need (room.py).
-    """
-    for i in range(m - k):
+def _weigh_sides(codes, order, begin, end, step, beyond, k, constraint, tally, valid, needed):
+    """Add order[begin], order[begin + step], ... before `end`, and judge all rows so far: one side of the cut before
+    position i + beyond, where order[i] was the last. Cuts that are not valid already are passed over."""
+    for i in range(begin, end, step):
         add_row(codes, order[i], constraint, tally)
-        at = i + 1
-        valid[at] = at >= k and keys[at] != keys[at - 1] and tally_holds(constraint, tally)
-        if valid[at]:
-            left_needed[at] = needed_rows(constraint, tally)
-    clear_tally(constraint, tally)
-    first = m
-    last = 0
-    for at in range(m - 1, k - 1, -1):
-        add_row(codes, order[at], constraint, tally)
-        if at <= m - k and valid[at]:
-            valid[at] = tally_holds(constraint, tally)
+        at = i + beyond
+        if tally.n_rows[0] >= k and valid[at]:
+            valid[at] = holds_inlined(constraint, tally)
             if valid[at]:
-                right_needed[at] = needed_rows(constraint, tally)
-                first = at
-                last = max(last, at)
+                needed[at] = needed_rows(constraint, tally)
     clear_tally(constraint, tally)
-    return first, last
-
-
-@lean_kernel
-def _valid_range(codes, order, m, k, constraint, tally):
-    first = m
-    for i in range(m - k):
-        add_row(codes, order[i], constraint, tally)
-        if i + 1 >= k and tally_holds(constraint, tally):
-            first = i + 1
-            break
-    clear_tally(constraint, tally)
-    last = 0
-    for at in range(m - 1, first - 1, -1):
-        add_row(codes, order[at], constraint, tally)
-        if at <= m - k and tally_holds(constraint, tally):
-            last = at
-            break
-    clear_tally(constraint, tally)
-    return first, last

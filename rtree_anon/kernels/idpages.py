@@ -26,7 +26,7 @@ from rtree_anon.kernels.jit import kernel
 
 _LOW = (1 << 32) - 1
 _DENSE = 1 << 32
-_DENSE_WORDS = 3  # before the entries
+DENSE_WORDS = 3  # before the entries
 _MOST_ID = 1 << 62
 
 
@@ -39,12 +39,12 @@ def page_is_sound(page):
     n = np.int64(page[0] & np.uint64(_LOW))
     form = page[0] >> np.uint64(32)
     if form == 1:
-        if n < 1 or n_words < _DENSE_WORDS:
+        if n < 1 or n_words < DENSE_WORDS:
             return False
         first, bits = np.int64(page[1]), np.int64(page[2])
         if not (0 <= first <= _MOST_ID) or not (1 <= bits <= 33):
             return False
-        return n_words == _DENSE_WORDS + ((n * bits + 63) >> 6)
+        return n_words == DENSE_WORDS + ((n * bits + 63) >> 6)
     if form != 0 or n < 1 or n_words != 1 + 2 * n:
         return False
     end = np.int64(0)
@@ -61,7 +61,7 @@ def page_is_sound(page):
 def dense_entry(page, i, bits, mask):
     """Entry i of a dense page: the bundle's name, -1 for none."""
     position = i * bits
-    word = _DENSE_WORDS + (position >> 6)
+    word = DENSE_WORDS + (position >> 6)
     shift = position & 63
     entry = page[word] >> np.uint64(shift)
     if shift + bits > 64:
@@ -170,6 +170,88 @@ def merge_changes(first, end, name, n, ids, names, new_first, new_end, new_name)
 
 
 @kernel
+def page_end(page):
+    """The id behind the last one of a sound page."""
+    n = np.int64(page[0] & np.uint64(_LOW))
+    if page[0] >> np.uint64(32) == 1:
+        return np.int64(page[1]) + n
+    return np.int64(page[n]) + np.int64(page[2 * n] & np.uint64(_LOW))
+
+
+@kernel
+def spread_page(page, lowest, names):
+    """names[id - lowest] becomes the bundle of every id of a sound page; -1 where it says that there is none."""
+    n = np.int64(page[0] & np.uint64(_LOW))
+    if page[0] >> np.uint64(32) == 1:
+        at, bits = np.int64(page[1]) - lowest, np.int64(page[2])
+        mask = ~np.uint64(0) >> np.uint64(64 - bits)
+        for i in range(n):
+            names[at + i] = dense_entry(page, i, bits, mask)
+        return
+    for i in range(n):
+        about = page[1 + n + i]
+        at = np.int64(page[1 + i]) - lowest
+        for place in range(at, at + np.int64(about & np.uint64(_LOW))):
+            names[place] = np.int64(about >> np.uint64(32))
+
+
+@kernel
+def count_ranges(names):
+    """How many ranges ids are whose bundles are `names`, nowhere where that is -1."""
+    n = np.int64(0)
+    last = np.int64(-1)
+    for i in range(names.shape[0]):
+        bundle = np.int64(names[i])
+        n += bundle != last and bundle >= 0
+        last = bundle
+    return n
+
+
+@kernel
+def fill_dense_pages(names, lowest_id, bits, pages, lengths, lowest):
+    """Write the ids lowest_id, lowest_id + 1, …, in bundles `names` (-1: nowhere), to dense pages; how many these are.
+
+    pages[p] is zero before; lengths[p] are the bytes that it takes, lowest[p] is its first id. Pages begin and end with
+    an id that is somewhere.
+    """
+    n_dense = ((pages.shape[1] - DENSE_WORDS) << 6) // bits
+    behind = names.shape[0]
+    p = 0
+    at = 0
+    while True:
+        while at < behind and names[at] < 0:
+            at += 1
+        if at == behind:
+            return p
+        end = min(at + n_dense, behind)
+        while names[end - 1] < 0:
+            end -= 1
+        page = pages[p]
+        page[0] = np.uint64(end - at) | np.uint64(_DENSE)
+        page[1] = np.uint64(lowest_id + at)
+        page[2] = np.uint64(bits)
+        place = DENSE_WORDS
+        word = np.uint64(0)
+        used = 0
+        for i in range(at, end):
+            entry = np.uint64(np.int64(names[i]) + 1)
+            word |= entry << np.uint64(used)
+            used += bits
+            if used >= 64:
+                page[place] = word
+                place += 1
+                used -= 64
+                word = entry >> np.uint64(bits - used) if used > 0 else np.uint64(0)
+        if used > 0:
+            page[place] = word
+            place += 1
+        lengths[p] = 8 * place
+        lowest[p] = lowest_id + at
+        p += 1
+        at = end
+
+
+@kernel
 def fill_pages(first, end, name, n, fill, pages, lengths, lowest):
     """Write ranges to pages[p] (zeros before), each in the form that holds more; the number of pages.
 
@@ -182,7 +264,7 @@ def fill_pages(first, end, name, n, fill, pages, lengths, lowest):
     for i in range(n):
         most_name = max(most_name, name[i])
     bits = np.int64(bits_of(np.uint64(most_name + 1)))
-    n_dense = ((n_words - _DENSE_WORDS) << 6) // bits
+    n_dense = ((n_words - DENSE_WORDS) << 6) // bits
     p = 0
     i = 0
     begin = first[0] if n > 0 else np.int64(0)  # what is left of range i begins here
@@ -195,7 +277,7 @@ def fill_pages(first, end, name, n, fill, pages, lengths, lowest):
             dense = first[i + n_ranges] < limit
         else:
             n_left = end[n - 1] - begin
-            dense = n_left <= n_dense and _DENSE_WORDS + ((n_left * bits + 63) >> 6) < 1 + 2 * n_ranges
+            dense = n_left <= n_dense and DENSE_WORDS + ((n_left * bits + 63) >> 6) < 1 + 2 * n_ranges
         if dense:
             page[1] = np.uint64(begin)
             page[2] = np.uint64(bits)
@@ -205,7 +287,7 @@ def fill_pages(first, end, name, n, fill, pages, lengths, lowest):
                 for id_ in range(begin, high):
                     entry = np.uint64(name[i] + 1)
                     position = (id_ - lowest[p]) * bits
-                    word = _DENSE_WORDS + (position >> 6)
+                    word = DENSE_WORDS + (position >> 6)
                     shift = position & 63
                     page[word] |= entry << np.uint64(shift)
                     if shift + bits > 64:
@@ -218,7 +300,7 @@ def fill_pages(first, end, name, n, fill, pages, lengths, lowest):
                         begin = first[i]
             n_ids = last - lowest[p]
             page[0] = np.uint64(n_ids) | np.uint64(_DENSE)
-            lengths[p] = 8 * (_DENSE_WORDS + ((n_ids * bits + 63) >> 6))
+            lengths[p] = 8 * (DENSE_WORDS + ((n_ids * bits + 63) >> 6))
         else:
             page[0] = np.uint64(n_ranges)
             for j in range(n_ranges):

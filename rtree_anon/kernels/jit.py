@@ -74,6 +74,12 @@ def inlined(function: _Function) -> _Function:
     return compile_(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
+def lean_inlined(function: _Function) -> _Function:
+    """As `inlined`, and as `lean_kernel`."""
+    compile_: Any = numba.njit
+    return compile_(forceinline=True, **_OPTIONS, _nrt=False)(function)  # type: ignore[no-any-return]
+
+
 def _sources_of(module: str, found: dict[str, bytes]) -> dict[str, bytes]:
     """The sources of a kernel module and of all kernel modules that it imports, by module name."""
     path = Path(__file__).with_name(f"{module}.py")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.gauge import MASK, box_width
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.gauge import MASK, box_width, mask_width, range_width
+from rtree_anon.kernels.jit import kernel, lean_kernel
 
 
 @kernel
@@ -67,9 +67,6 @@ class WalkRoom(NamedTuple):
     width: NDArray[np.float64]
     todo: NDArray[np.int64]
     visit: NDArray[np.int64]
-    both_lo: NDArray[np.int32]  # one box
-    both_hi: NDArray[np.int32]
-    both_mask: NDArray[np.uint64]
     swapped: NDArray[np.bool_]
 
 
@@ -98,21 +95,17 @@ def walk_room(n_inner, d, n_masks):
         np.empty(n_inner),
         np.empty(2 * n_inner + 3, np.int64),
         np.empty(n_inner, np.int64),
-        np.empty(d, np.int32),
-        np.empty(d, np.int32),
-        np.empty(n_masks, np.uint64),
         np.zeros(n_inner, np.bool_),
     )
 
 
-@kernel
+@lean_kernel
 def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, order, between, flipped):
     """`order_leaves` of a tree of n_inner inner nodes, with scratch space from `walk_room`."""
     d = lo.shape[1]
-    n_masks = mask.shape[1]
+    n_masks, n_linear = mask.shape[1], gauge.n_linear
     node_lo, node_hi, node_mask, node_width = room.lo, room.hi, room.mask, room.width
     todo, visit, swapped_at = room.todo, room.visit, room.swapped
-    both_lo, both_hi, both_mask = room.both_lo, room.both_hi, room.both_mask
     todo[0] = root
     top = 1
     n_visited = 0
@@ -160,12 +153,26 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
             growth_left = 0.0
             growth_right = 0.0
             for child in (left[node], right[node]):
-                for a in range(d):
-                    both_lo[a] = min(lo[last, a], node_lo[child, a] if child >= 0 else lo[~child, a])
-                    both_hi[a] = max(hi[last, a], node_hi[child, a] if child >= 0 else hi[~child, a])
-                for a in range(n_masks):
-                    both_mask[a] = mask[last, a] | (node_mask[child, a] if child >= 0 else mask[~child, a])
-                growth = box_width(gauge, both_lo, both_hi, both_mask)
+                growth = 0.0
+                if child >= 0:  # two loops, so that neither asks in every turn
+                    for a in range(n_linear):
+                        lowest = min(lo[last, a], node_lo[child, a])
+                        highest = max(hi[last, a], node_hi[child, a])
+                        growth += (np.int64(highest) - np.int64(lowest)) * gauge.scale[a]
+                else:
+                    for a in range(n_linear):
+                        lowest = min(lo[last, a], lo[~child, a])
+                        highest = max(hi[last, a], hi[~child, a])
+                        growth += (np.int64(highest) - np.int64(lowest)) * gauge.scale[a]
+                for a in range(n_linear, gauge.n_masked):
+                    m = a - n_linear
+                    growth += mask_width(
+                        gauge, a, mask[last, m] | (node_mask[child, m] if child >= 0 else mask[~child, m])
+                    )
+                for a in range(gauge.n_masked, d):
+                    lowest = min(lo[last, a], node_lo[child, a] if child >= 0 else lo[~child, a])
+                    highest = max(hi[last, a], node_hi[child, a] if child >= 0 else hi[~child, a])
+                    growth += range_width(gauge, a, lowest, highest)
                 growth -= node_width[child] if child >= 0 else box_width(gauge, lo[~child], hi[~child], mask[~child])
                 if child == left[node]:
                     growth_left = growth

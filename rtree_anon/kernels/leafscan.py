@@ -99,10 +99,22 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
     """
     if sizes.min() >= k1:
         return np.arange(1, order.shape[0] + 1)
-    block_end = _blocks(order, sizes, k1)
-    n_blocks = block_end.shape[0]
-    if n_blocks == 0:
+    block_end = blocks_of(order, sizes, k1)
+    if block_end.shape[0] == 0:
         return block_end
+    _, best, previous = best_divisions(order, sizes, lo, hi, mask, gauge, k1, block_end)
+    if best[block_end.shape[0]] == np.inf:
+        return block_end[:0]
+    return read_ends(previous, block_end)
+
+
+@kernel
+def best_divisions(order, sizes, lo, hi, mask, gauge, k1, block_end):
+    """The best division of the blocks before e, for every e: rows before e, the penalty, where its last group begins.
+
+    The penalty is infinite where there is no division. `block_end` are the ends of the blocks in the order.
+    """
+    n_blocks = block_end.shape[0]
     before = np.zeros(n_blocks + 1, np.int64)  # rows before each block
     recent = _boxes(lo.shape[1], mask.shape[1], np.int64(128))  # of the blocks kept_from .. e - 1
     kept_from = 0
@@ -151,9 +163,67 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
             if cost < best[e]:
                 best[e] = cost
                 previous[e] = s
-    if best[n_blocks] == np.inf:
+    return before, best, previous
+
+
+@kernel
+def join_divisions(order, sizes, lo, hi, mask, gauge, k1, block_end, middle, ahead, behind):
+    """The ends of the groups of the best division, from the best divisions of the blocks before `middle` and behind.
+
+    `ahead` is what `best_divisions` gives for the blocks before the middle, `behind` for the others, in reverse order.
+    Either a group ends at the middle, or one lies across it; of these all are tried that can be a part of the best.
+    """
+    before, best, previous = ahead
+    _, best_to_end, next_end = behind
+    n_blocks = block_end.shape[0]
+    n_behind = n_blocks - middle
+    first = middle  # the longest group that is tried begins here
+    largest = np.int64(0)
+    while first > 0:
+        largest = max(largest, before[first] - before[first - 1])
+        if before[middle] - before[first - 1] - largest >= WINDOW * k1:
+            break
+        first -= 1
+    boxes = _boxes(lo.shape[1], mask.shape[1], middle - first)
+    for b in range(first, middle):
+        begin = block_end[b - 1] if b > 0 else 0
+        _fill_block(order, sizes, lo, hi, mask, begin, block_end[b], boxes, b - first)
+    stack = _unions(gauge, middle - first)
+    _fill_stack(stack, boxes, np.int64(0), middle - first, gauge)
+    tail = _unions(gauge, np.int64(1))
+    _clear(tail)
+    widths = np.empty(middle - first)
+    least = best[middle] + best_to_end[n_behind]
+    begin_across = end_across = middle
+    rows_behind = np.int64(0)
+    for e in range(middle + 1, n_blocks + 1):
+        rows_behind += _fill_block(order, sizes, lo, hi, mask, block_end[e - 2], block_end[e - 1], boxes, np.int64(0))
+        _extend(tail, boxes, np.int64(0), gauge)
+        if rows_behind - tail.largest[0] >= WINDOW * k1:
+            break
+        _widths_of_unions(stack, tail, gauge, np.int64(0), middle - first, widths)
+        for s in range(middle - 1, first - 1, -1):
+            rows = before[middle] - before[s] + rows_behind
+            if rows >= k1:
+                cost = best[s] + rows * widths[s - first] + best_to_end[n_blocks - e]
+                if cost < least:
+                    least = cost
+                    begin_across = s
+                    end_across = e
+    if least == np.inf:
         return block_end[:0]
-    return read_ends(previous, block_end)
+    early = read_ends(previous, block_end[:begin_across])
+    late = np.empty(n_blocks, np.int64)
+    n_late = 0
+    at = end_across
+    if begin_across < middle:
+        late[0] = block_end[at - 1]
+        n_late = 1
+    while at < n_blocks:
+        at = n_blocks - next_end[n_blocks - at]
+        late[n_late] = block_end[at - 1]
+        n_late += 1
+    return np.concatenate((early, late[:n_late]))
 
 
 @kernel
@@ -173,7 +243,7 @@ def read_ends(previous, block_end):
 
 
 @kernel
-def _blocks(order, sizes, k1):
+def blocks_of(order, sizes, k1):
     """Where blocks of at least sqrt(k1) / BLOCK_SCALE rows end in the order; none where there are fewer rows in all."""
     n_leaves = order.shape[0]
     block_end = np.empty(n_leaves, np.int64)

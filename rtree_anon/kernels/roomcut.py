@@ -18,7 +18,7 @@ from rtree_anon.kernels.constraint import add_row, clear_tally, tally_holds
 from rtree_anon.kernels.forecast import MAX_BINS, bin_axes, cut_before_bin, price_cuts
 from rtree_anon.kernels.gauge import MASK
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.room import dearer, needed_rows
+from rtree_anon.kernels.room import dearer, learn_variance, needed_rows
 
 
 @kernel
@@ -105,12 +105,13 @@ def _judge_sides(n_bins, k, order, begin, guard, factor):
             add_row(constraint.codes, order[i], constraint, tally)
         n = begin[b + 1]
         if k <= n <= m - k and tally_holds(constraint, tally):
-            factor[0, b] = dearer(n, k, needed_rows(constraint, tally), guard.caution)
+            learn_variance(constraint, tally)
+            factor[0, b] = dearer(k, needed_rows(constraint, tally), guard.caution)
     clear_tally(constraint, tally)
     for b in range(n_bins - 1, 0, -1):
         for i in range(begin[b], begin[b + 1]):
             add_row(constraint.codes, order[i], constraint, tally)
-        n = m - begin[b]
         if factor[0, b - 1] < np.inf and tally_holds(constraint, tally):
-            factor[1, b - 1] = dearer(n, k, needed_rows(constraint, tally), guard.caution)
+            learn_variance(constraint, tally)
+            factor[1, b - 1] = dearer(k, needed_rows(constraint, tally), guard.caution)
     clear_tally(constraint, tally)

@@ -93,3 +93,51 @@ def unpack_rows(words, layout, first_column, target, out_missing, out):
             for i in range(begin, end):
                 stored = (words[i, w] >> shift) & mask
                 out[i, t] = gap if stored == np.uint64(0) else np.int64(stored) + below
+
+
+@kernel
+def range_of_columns(codes, missing, lo, hi, has_missing):
+    """Smallest and largest code of every column of codes[column, row], and whether one is missing.
+
+    A column without any code has the range 0 .. -1.
+    """
+    for c in range(codes.shape[0]):
+        column = codes[c]
+        least, most = np.int64(np.iinfo(np.int64).max), np.int64(np.iinfo(np.int64).min)
+        n_missing = np.int64(0)
+        for i in range(codes.shape[1]):
+            code = np.int64(column[i])
+            gap = code == missing
+            n_missing += gap
+            least = least if gap else min(least, code)
+            most = most if gap else max(most, code)
+        has_missing[c] = n_missing > 0
+        lo[c] = 0 if n_missing == codes.shape[1] else least
+        hi[c] = -1 if n_missing == codes.shape[1] else most
+
+
+@kernel
+def repack_rows(words, source, ids, target, out):
+    """Rows of one layout in another one that has a further column for their ids; False where a value does not fit."""
+    n_columns = target.word.shape[0]
+    fits = True
+    for begin in range(0, words.shape[0], _BLOCK_ROWS):
+        end = min(begin + _BLOCK_ROWS, words.shape[0])
+        out[begin:end] = np.uint64(0)
+        for c in range(n_columns):
+            v, up, limit = target.word[c], target.shift[c], target.limit[c]
+            if c == n_columns - 1:
+                below = target.below[c]
+                for i in range(begin, end):
+                    stored = np.uint64(ids[i] - below)
+                    fits &= np.uint64(0) < stored <= limit
+                    out[i, v] |= stored << up
+                continue
+            w, down, mask = source.word[c], source.shift[c], limit_mask(source.limit[c])
+            offset = np.uint64(source.below[c] - target.below[c])  # modulo 2**64; what is too small becomes too large
+            for i in range(begin, end):
+                stored = (words[i, w] >> down) & mask
+                moved = np.uint64(0) if stored == np.uint64(0) else stored + offset
+                fits &= moved <= limit and (moved != np.uint64(0) or stored == np.uint64(0))
+                out[i, v] |= moved << up
+    return fits

@@ -12,7 +12,31 @@ import numpy as np
 from rtree_anon.kernels.jit import kernel
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplicative hashing (Knuth, volume 3, section 6.4)
+_SLOTS_PER_VALUE = 8  # where values span up to so many numbers each, a number is its own place in a table
 MOST_RUN_BYTES = 10 + 4  # of one run: the longest varint, and four bytes of a value
+
+
+@kernel
+def encode_columns(values, lengths, distinct, n_distinct, runs, n_run_bytes):
+    """Columns (one row of `values` each) of runs that are lengths[i] rows long: their distinct values, and their runs.
+
+    All of a row group in one call, during which no thread waits for another. For column c, distinct[c, :n_distinct[c]]
+    become the values that occur, and runs[c, :n_run_bytes[c]] the runs of their numbers, of `bytes_of_numbers` bytes
+    each.
+    """
+    numbers = np.empty(values.shape[1], np.int32)
+    for c in range(values.shape[0]):
+        n_distinct[c] = number_values(values[c], numbers, distinct[c])
+        n_run_bytes[c] = write_runs(numbers, lengths, bytes_of_numbers(n_distinct[c]), runs[c])
+
+
+@kernel
+def bytes_of_numbers(n):
+    """How many bytes every number below n takes: as few as possible, but one at least."""
+    n_bytes = 1
+    while n > np.int64(1) << (8 * n_bytes):
+        n_bytes += 1
+    return n_bytes
 
 
 @kernel
@@ -22,6 +46,34 @@ def number_values(values, numbers, distinct):
     Values are whole numbers (the bits of floats). Returns how many distinct ones there are. Exact: hashes only say
     where to look.
     """
+    least = most = values[0]
+    for value in values:
+        least = min(least, value)
+        most = max(most, value)
+    span = np.uint64(most) - np.uint64(least)
+    if span < np.uint64(_SLOTS_PER_VALUE * values.shape[0]):
+        return _number_by_place(values, least, np.int64(span) + 1, numbers, distinct)
+    return _number_by_hash(values, numbers, distinct)
+
+
+@kernel
+def _number_by_place(values, least, n_places, numbers, distinct):
+    places = np.full(n_places, np.int32(-1), np.int32)
+    n_distinct = 0
+    for i in range(values.shape[0]):
+        place = np.uint64(values[i] - least)
+        number = places[place]
+        if number < 0:
+            number = np.int32(n_distinct)
+            places[place] = number
+            distinct[n_distinct] = values[i]
+            n_distinct += 1
+        numbers[i] = number
+    return n_distinct
+
+
+@kernel
+def _number_by_hash(values, numbers, distinct):
     n = values.shape[0]
     bits = 4
     while (1 << bits) < 2 * n:
@@ -54,23 +106,25 @@ def write_runs(numbers, lengths, n_bytes, out):
     room for MOST_RUN_BYTES for each.
     """
     n = numbers.shape[0]
-    at = 0
+    at = np.uint64(0)  # unsigned: an index that cannot count from the end needs no test
     i = 0
     while i < n:
-        number = numbers[i]
-        length = np.uint64(lengths[i])
+        number = np.uint32(numbers[i])
+        head = np.uint64(lengths[i])
         i += 1
-        while i < n and numbers[i] == number:
-            length += np.uint64(lengths[i])
+        while i < n and np.uint32(numbers[i]) == number:
+            head += np.uint64(lengths[i])
             i += 1
-        head = length << np.uint64(1)
+        head <<= np.uint64(1)
         while head >= np.uint64(128):
             out[at] = np.uint8(head & np.uint64(127)) | np.uint8(128)
             head >>= np.uint64(7)
-            at += 1
+            at += np.uint64(1)
         out[at] = np.uint8(head)
-        at += 1
-        for b in range(n_bytes):
-            out[at] = np.uint8((number >> (8 * b)) & 255)
-            at += 1
-    return at
+        out[at + np.uint64(1)] = np.uint8(number)
+        at += np.uint64(2)
+        for _ in range(1, n_bytes):
+            number >>= np.uint32(8)
+            out[at] = np.uint8(number)
+            at += np.uint64(1)
+    return np.int64(at)

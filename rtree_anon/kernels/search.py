@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
-from rtree_anon.kernels.guard import mark_cuts, weigh_cuts
-from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.guard import weigh_cuts
+from rtree_anon.kernels.jit import lean_inlined, lean_kernel
 from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes
 from rtree_anon.kernels.room import dearer
 from rtree_anon.kernels.sorting import sort_distinct
@@ -94,19 +94,18 @@ def worth_table(k: int, n_rows: int, growth: float) -> NDArray[np.float64]:
 
 
 @lean_kernel
-def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, tight, found):
+def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, spare, found):
     """Price the cuts of members[start:start+m]; return the axis of the best one, -1 where none is possible.
 
     The widest `n_candidates` axes that can be cut at all are priced; while a preferred axis can be cut, no other is.
-    With a guard, both sides of a cut satisfy its constraint; guard.codes has what it looks at, in block order. Of a
-    tight node twice as many axes are priced, with the room that the constraint leaves to both sides (room.py).
+    With a guard, both sides of a cut satisfy its constraint, priced with the room that it leaves to them (room.py);
+    guard.codes has what it looks at, in block order, and guard.tally has learned how the node's rows vary.
+    The left side of a cut has at most `spare` rows beyond a multiple of k, unless that is None.
     """
     d = gauge.kind.shape[0]
     for a in range(d):
         found.cost[a] = np.inf
     measure_axes(block, members, start, m, gauge, found)
-    if tight:
-        n_candidates = max(2 * n_candidates, 2)
     best = np.int64(-1)
     for favourite in (True, False):
         tried = 0
@@ -119,7 +118,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
                     widest = found.width[a]
             if axis < 0:
                 break
-            _price_axis(block, members, start, m, gauge, axis, k, worth, guard, tight, found)
+            _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, found)
             if found.cost[axis] == np.inf:
                 found.width[axis] = -found.width[axis]  # not to be tried again; the sign is restored below
                 continue
@@ -206,7 +205,7 @@ def measure_axes(block, members, start, m, gauge, found):
 
 
 @lean_kernel
-def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, tight, found):
+def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, found):
     """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot be valid."""
     masked = gauge.kind[axis] == MASK
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
@@ -216,39 +215,26 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, tight, f
         return
     first = k
     last = m - k
-    judged = False
     if guard is not None:
-        if tight:
-            first, last = weigh_cuts(
-                guard.codes,
-                found.order,
-                keys,
-                m,
-                k,
-                guard.constraint,
-                guard.tally,
-                guard.valid,
-                guard.left_needed,
-                guard.right_needed,
-            )
-        else:
-            first, last = mark_cuts(guard.codes, found.order, keys, m, k, guard.constraint, guard.tally, guard.valid)
-        judged = tight or not guard.constraint.upward
+        first, last = _weighed_range(m, k, guard, found)
         if first > last:
             return
     _grow_boxes(block, m, k, gauge, found)
     best = np.inf
     at = -1
+    beyond = (first - 1) % k  # rows of the left side beyond a multiple of k
     for i in range(first, last + 1):
-        if guard is not None and judged and not guard.valid[i]:
+        if spare is not None:
+            beyond = np.int64(0) if beyond + 1 == k else beyond + 1
+            if beyond > spare:
+                continue
+        if guard is not None and not guard.valid[i]:
             continue
         if keys[i] != keys[i - 1]:
-            left = worth[i] * found.left[i - 1]
-            right = worth[m - i] * found.right[i]
-            if guard is not None and tight:
-                left *= dearer(i, k, guard.left_needed[i], guard.caution)
-                right *= dearer(m - i, k, guard.right_needed[i], guard.caution)
-            cost = left + right
+            cost = worth[i] * found.left[i - 1] + worth[m - i] * found.right[i]
+            if guard is not None and cost < best:  # the model only ever makes it dearer
+                left = worth[i] * found.left[i - 1] * dearer(k, guard.left_needed[i], guard.caution)
+                cost = left + worth[m - i] * found.right[i] * dearer(k, guard.right_needed[i], guard.caution)
             if cost < best:
                 best = cost
                 at = i
@@ -265,23 +251,37 @@ def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
     first = k
     last = m - k
-    judged = False
     if guard is not None:
-        first, last = mark_cuts(guard.codes, found.order, found.keys, m, k, guard.constraint, guard.tally, guard.valid)
-        judged = not guard.constraint.upward
+        first, last = _weighed_range(m, k, guard, found)
     keys = found.keys
     best = np.int64(0)
     distance = m
     for at in range(first, last + 1):
         off = abs(at - middle)
         if keys[at] != keys[at - 1] and off < distance:
-            if guard is not None and judged and not guard.valid[at]:
+            if guard is not None and not guard.valid[at]:
                 continue
             best = at
             distance = off
     if best > 0:
         _keep_cut(masked, axis, best, n_ranked, found)
     return best
+
+
+@lean_inlined
+def _weighed_range(m, k, guard, found):
+    return weigh_cuts(
+        guard.codes,
+        found.order,
+        found.keys,
+        m,
+        k,
+        guard.constraint,
+        guard.tally,
+        guard.valid,
+        guard.left_needed,
+        guard.right_needed,
+    )
 
 
 @lean_kernel

@@ -25,6 +25,7 @@ from rtree_anon.kernels.rowwords import limit_mask
 _MISSING = np.iinfo(np.int64).min
 SOUND, WRONG_SHAPE, WRONG_VALUE = 0, 1, 2
 _BLOCK_ROWS = 256  # routed side by side
+_SPREAD = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Knuth's multiplicative hashing
 
 
 @kernel
@@ -145,6 +146,34 @@ def read_bundle(bundle, n_rows, n_leaves, layout, scratch, words, sizes, cuts):
 
 
 @kernel
+def read_bundles(content, begins, ends, n_rows, n_leaves, hangs, layout, scratch, words, sizes, cuts):
+    """Read bundles, bundle b from content[begins[b]:ends[b]], one behind the other; see `read_bundle`.
+
+    hangs[b] is added to the depth of its cuts. Between two bundles one cut is left out.
+    """
+    row = np.int64(0)
+    leaf = np.int64(0)
+    for b in range(n_rows.shape[0]):
+        problem = read_bundle(
+            content[begins[b] : ends[b]],
+            n_rows[b],
+            n_leaves[b],
+            layout,
+            scratch,
+            words[row : row + n_rows[b]],
+            sizes[leaf : leaf + n_leaves[b]],
+            cuts[:, leaf : leaf + n_leaves[b] - 1],
+        )
+        if problem != SOUND:
+            return problem
+        for i in range(leaf, leaf + n_leaves[b] - 1):
+            cuts[0, i] += hangs[b]
+        row += n_rows[b]
+        leaf += n_leaves[b]
+    return SOUND
+
+
+@kernel
 def route_rows(words, layout, first, second, root, axis, threshold, left_set, is_set, flipped, leaf):
     """leaf[i] becomes the leaf that row i belongs to, by the cuts of a tree (leaforder.py).
 
@@ -190,23 +219,56 @@ def leaf_of_rows(sizes, leaf):
 
 @kernel
 def mark_deleted(words, layout, gone, leaf):
-    """leaf[i] becomes -1 for the rows whose id, the last column, is in `gone` (ascending); how many there are."""
+    """leaf[i] becomes -1 for the rows whose id, the last column, is in `gone`; how many there are.
+
+    Ids are not negative. They are looked up in a table of at least twice as many places.
+    """
     c = layout.word.shape[0] - 1
     w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
     mask = limit_mask(layout.limit[c])
+    bits = 1
+    while 1 << bits < 2 * gone.shape[0]:
+        bits += 1
+    table = np.full(1 << bits, -1, np.int64)
+    last = (1 << bits) - 1
+    down = np.uint64(64 - bits)
+    for i in range(gone.shape[0]):
+        place = np.int64((np.uint64(gone[i]) * np.uint64(_SPREAD)) >> down)
+        while table[place] >= 0:
+            place = (place + 1) & last
+        table[place] = gone[i]
     n = 0
     for i in range(words.shape[0]):
         id_ = np.int64((words[i, w] >> shift) & mask) + below
-        at, behind = 0, gone.shape[0]
-        while at < behind:
-            middle = (at + behind) >> 1
-            if gone[middle] < id_:
-                at = middle + 1
-            else:
-                behind = middle
-        if at < gone.shape[0] and gone[at] == id_:
+        place = np.int64((np.uint64(id_) * np.uint64(_SPREAD)) >> down)
+        while table[place] >= 0 and table[place] != id_:
+            place = (place + 1) & last
+        if table[place] == id_:
             leaf[i] = -1
             n += 1
+    return n
+
+
+@kernel
+def count_leaves(leaf, counts):
+    """counts[l] becomes the number of rows in leaf l; rows of leaf -1 are left out. The smallest count."""
+    counts[:] = 0
+    for i in range(leaf.shape[0]):
+        if leaf[i] >= 0:
+            counts[leaf[i]] += 1
+    return counts.min()
+
+
+@kernel
+def renumber_leaves(leaf, orphan, number, homeless):
+    """Rows of leaf l are in leaf number[l] now; those of an orphan are listed in `homeless`, how many they are."""
+    n = 0
+    for i in range(leaf.shape[0]):
+        here = leaf[i]
+        if here >= 0:
+            homeless[n] = i
+            n += orphan[here]
+            leaf[i] = number[here]
     return n
 
 

@@ -109,12 +109,12 @@ def settle_leaves(first, second, root, counts, k, kept, orphan):
 
 
 @kernel
-def choose_regions(first, second, root, starts, changed, k, fill, step, most_rows, begin, end):
+def choose_regions(first, second, root, starts, changed, k, most_rows, begin, end):
     """Subtrees to be cut again, as ranges of leaves in order; their number.
 
     A changed leaf with 2k rows or more is one. So is a subtree with changed leaves, of at most `most_rows` rows, that
-    has k * step rows more than its leaves need when each has k * fill: inserts fill leaves, and where neighbours have
-    enough to spare, together they make one more, which is what a fresh tree would have.
+    has rows enough for one leaf more than it would have otherwise: inserts fill leaves, and what neighbours can spare
+    makes a new one. The largest such subtrees are taken.
     """
     n_inner = first.shape[0]
     n_leaves = n_inner + 1
@@ -135,7 +135,7 @@ def choose_regions(first, second, root, starts, changed, k, fill, step, most_row
         n = starts[i + 1] - starts[i]
         if changed[i] and n >= 2 * k:
             leaf_wants[i] = True
-            leaves[i] = max(np.int64(n / (k * fill)), np.int64(2))
+            leaves[i] = n // k
     for v in range(n_inner - 1, -1, -1):
         node = visit[v]
         one, other = first[node], second[node]
@@ -143,9 +143,9 @@ def choose_regions(first, second, root, starts, changed, k, fill, step, most_row
         n_expected += node_leaves[other] if other >= 0 else leaves[~other]
         a, b = span_begin[node], span_end[node]
         n = starts[b] - starts[a]
-        if dirty[b] > dirty[a] and n <= most_rows and n >= k * (n_expected * fill + step):
+        if dirty[b] > dirty[a] and n <= most_rows and n // k > n_expected:
             node_wants[node] = True
-            n_expected = max(np.int64(n / (k * fill)), n_expected + 1)
+            n_expected = n // k
         node_leaves[node] = n_expected
     todo = np.empty(n_inner + 2, np.int64)
     todo[0] = root
@@ -189,7 +189,7 @@ def pick_rows(starts, source, begin, end, picked, place):
 
 @kernel
 def recut_regions(rows, place, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
-    """Cut every region down to leaves; depth[r] is where region r hangs.
+    """Cut every region down to leaves, as many as its rows can make; depth[r] is where region r hangs.
 
     `guard` has a privacy model that both sides of every cut must satisfy, or is None.
     """
@@ -220,7 +220,9 @@ def recut_regions(rows, place, depth, k, gauge, preferred, effort, worth, seed, 
         for i in range(m):
             for a in range(d):
                 block[a, i] = rows[first + i, a]
-        grow_block(block, m, first, depth[r], k, gauge, preferred, effort, worth, None, found, members, others, record)
+        grow_block(
+            block, m, first, depth[r], k, gauge, preferred, effort, worth, None, found, members, others, record, True
+        )
         for i in range(m):
             others[i] = rows[first + i, d]
         for i in range(m):

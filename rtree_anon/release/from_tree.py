@@ -128,8 +128,10 @@ def _shares_and_steps(
     axis: Axis, ranks: NDArray[np.int64] | None, state: NDArray[np.uint8] | None, first: Codes, last: Codes
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The shares of the domain that lie between two codes (0 where it is a single value), and the numbers of values."""
-    first, last = first.astype(np.int64), last.astype(np.int64)
-    width = (last - first).view(np.uint64).astype(np.float64)  # exact, where the difference needs 64 bits
+    if first.dtype == np.int32:
+        width = np.subtract(last, first, dtype=np.float64)
+    else:
+        width = (last - first).view(np.uint64).astype(np.float64)  # exact, where the difference needs 64 bits
     steps = width + 1.0
     if axis.kind == Kind.FLOAT and ranks is not None:
         n_values = np.searchsorted(ranks, last, "right") - np.searchsorted(ranks, first)
@@ -139,8 +141,8 @@ def _shares_and_steps(
     if axis.lo >= axis.hi:
         return np.zeros(len(first)), steps
     if axis.kind == Kind.FLOAT:
-        return axis_positions(axis, last) - axis_positions(axis, first), steps
-    return np.where(first == last, 0.0, width / float(axis.hi - axis.lo)), steps
+        return axis_positions(axis, last.astype(np.int64)) - axis_positions(axis, first.astype(np.int64)), steps
+    return width / float(axis.hi - axis.lo), steps
 
 
 def _mask_set(coder: Coder, has_missing: bool, masks: NDArray[np.uint64]) -> SetColumn:

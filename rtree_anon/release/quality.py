@@ -70,13 +70,14 @@ def sums_of(
     log_multiplicity: Callable[[], float] | None = None,
 ) -> Sums:
     """The sums of groups with these columns and sizes."""
+    n_rows = sizes.astype(np.float64)
     penalty = sum(
-        weight * float((column.penalty * sizes).sum()) for column, weight in zip(columns, weights, strict=True)
+        weight * float((column.penalty * n_rows).sum()) for column, weight in zip(columns, weights, strict=True)
     )
     surprise = math.nan
     if log_multiplicity is not None:
-        surprise = log_multiplicity() + float((sizes * _log_cells_per_row(columns, sizes)).sum())
-    squares = float((sizes.astype(np.float64) ** 2).sum())
+        surprise = log_multiplicity() + float((n_rows * _log_cells_per_row(columns, sizes)).sum())
+    squares = float((n_rows * n_rows).sum())
     return Sums(int(sizes.sum()), len(sizes), int(sizes.min()), penalty, squares, surprise)
 
 

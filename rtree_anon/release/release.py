@@ -170,14 +170,16 @@ class Release(ReleasedTable):
             yield from self._group_batches(style, group_id, key, identity)
         else:
             pieces = self._pieces(style, group_id, key, identity)
-            yield from self._in_pieces(lambda start: pieces(start).to_record_batch())
+            yield from self._in_pieces(lambda start: pieces(start).to_record_batch(), worth_threads=True)
 
     def runs(
         self, style: str = "interval", *, group_id: bool = False, key: bool = False, identity: bool = False
     ) -> Iterator[RunBatch]:
         """The rows group by group: one value for the rows of a group, where they have the same."""
         check_form(style, "rows")
-        yield from self._in_pieces(self._pieces(style, group_id, key, identity))
+        # Without carried columns there is next to nothing to do.
+        carries = bool(self._rows.sensitive or self._rows.keep or key or identity)
+        yield from self._in_pieces(self._pieces(style, group_id, key, identity), worth_threads=carries)
 
     def number_people(self, pseudonyms: Callable[[pa.Array], pa.Array]) -> None:
         """Use these random numbers for people: those of other parts of the same table."""
@@ -206,10 +208,10 @@ class Release(ReleasedTable):
 
         return piece
 
-    def _in_pieces(self, work: Callable[[int], _Piece]) -> Iterator[_Piece]:
+    def _in_pieces(self, work: Callable[[int], _Piece], worth_threads: bool) -> Iterator[_Piece]:
         starts = range(0, self.n_rows, _BATCH_ROWS)
         # A table of a few batches may be a segment that has a thread of its own already.
-        return in_order(iter(starts), work, threads=None if len(starts) > _FEW_BATCHES else 1)
+        return in_order(iter(starts), work, threads=None if worth_threads and len(starts) > _FEW_BATCHES else 1)
 
     def _generalized(self, style: str) -> dict[str, pa.Array]:
         generalized: dict[str, pa.Array] = {}

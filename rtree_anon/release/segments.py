@@ -65,4 +65,12 @@ class Segment:
         )
 
 
-SegmentGiver = Callable[[], Iterator[Segment]]
+@dataclass(frozen=True, eq=False)
+class UnreadSegment:
+    """A segment that is read where it is used: by one of many threads."""
+
+    n_rows: int
+    read: Callable[[], Segment]
+
+
+SegmentGiver = Callable[[], Iterator[UnreadSegment]]

@@ -1,6 +1,6 @@
 """A release straight from an index: one pass over its segments for every use, in bounded memory.
 
-    segments ─► read ahead ─► group, box, decode, verify, sort (threads) ─► record batches in order
+    segments ─► read, group, box, decode, verify, sort, encode (threads) ─► record batches or row groups in order
 
 Each segment is released by the same code as a table in memory, so everything that holds there holds here: groups are
 whole leaves of at least k rows, verified before anybody sees them, their rows sorted. What is summed on the way
@@ -9,7 +9,7 @@ whole leaves of at least k rows, verified before anybody sees them, their rows s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,9 +26,10 @@ from rtree_anon.release.pseudonyms import Pseudonyms
 from rtree_anon.release.quality import Sums
 from rtree_anon.release.release import Release, require_distinct_names
 from rtree_anon.release.released import GROUP, ReleasedTable, check_form
-from rtree_anon.release.segments import Segment, SegmentGiver
+from rtree_anon.release.segments import Segment, SegmentGiver, UnreadSegment
 from rtree_anon.schema import Schema
 
+_Batch = TypeVar("_Batch")
 _Result = TypeVar("_Result")
 
 
@@ -54,16 +55,18 @@ class StreamedRelease(ReleasedTable):
         source: str = "",
         version: int | None = None,
         threads: int | None = None,
+        rows_at_once: int | None = None,
     ) -> None:
         """`segments` begins a new pass at every call, over one and the same version of the index.
 
         Releases that are given the same `segments` object share a pass where they are used together. `model` is what
-        every group satisfies and `base_model` what every leaf does, where that is more than k rows.
+        every group satisfies and `base_model` what every leaf does, where that is more than k rows. A thread works on
+        about `rows_at_once` rows at most, but always on a whole segment.
         """
         if k < base_k:
             raise UsageError(f"k={k} is below the index's own k={base_k}; build it with a smaller k.")
         require_distinct_names(schema.quasi_names, (*schema.sensitive, *schema.keep, schema.identity, schema.key))
-        self.segments, self.schema, self.threads = segments, schema, threads
+        self.segments, self.schema, self.threads, self.rows_at_once = segments, schema, threads, rows_at_once
         self.k, self.base_k, self.version = k, base_k, version
         self._model, self.demands = model, () if model is None else model.demands()
         self.model, self.safe_together_at = str(model or KAnonymity(k)), str(base_model or KAnonymity(base_k))
@@ -145,8 +148,13 @@ class StreamedRelease(ReleasedTable):
 
     def over_segments(self, work: Callable[[Segment], _Result]) -> Iterator[_Result]:
         """work(segment) for every segment, in one pass; there must be one."""
+        return (result for (result,) in self.over_portions(lambda portion: [work(one.read()) for one in portion], 1))
+
+    def over_portions(self, work: Callable[[Sequence[UnreadSegment]], _Result], least_rows: int) -> Iterator[_Result]:
+        """work(portion) for all segments, as many at a time as have `least_rows` rows, but for the last ones."""
         empty = True
-        for result in in_order(self.segments(), work, self.threads):
+        least_rows = min(least_rows, self.rows_at_once or least_rows)
+        for result in in_order(_portions(self.segments(), least_rows), work, self.threads):
             empty = False
             yield result
         if empty:
@@ -165,7 +173,9 @@ def batches_together(
     Rows are read and decoded once, and boxes of leaves made once. Batches of one release come in the order of its rows.
     """
     check_form(style, layout)
-    for number, n_before, batch in _together(releases, lambda part: list(part.batches(style, layout, **extra))):
+    for number, n_before, batch in _together(
+        releases, lambda part: list(part.batches(style, layout, **extra)), _as_they_are, 1
+    ):
         yield number, _renumbered(batch, n_before) if extra.get("group_id") else batch
 
 
@@ -174,35 +184,91 @@ def runs_together(
 ) -> Iterator[tuple[int, RunBatch]]:
     """The rows of several releases of one index, group by group, in one pass: (number of the release, batch)."""
     check_form(style, "rows")
-    for number, n_before, batch in _together(releases, lambda part: list(part.runs(style, **extra))):
+    for number, n_before, batch in _together(releases, lambda part: list(part.runs(style, **extra)), _as_they_are, 1):
         if extra.get("group_id"):
             numbers = {GROUP: _raised(batch.repeated[GROUP], n_before)}
             batch = RunBatch(batch.lengths, {**batch.repeated, **numbers}, batch.single)
         yield number, batch
 
 
+def encoded_together(
+    releases: Sequence[StreamedRelease],
+    encode: Callable[[int, list[RunBatch]], _Result],
+    least_rows: int,
+    style: str = "interval",
+    **extra: bool,
+) -> Iterator[tuple[int, _Result]]:
+    """encode(number of the release, runs) for `least_rows` rows at a time, by the thread that has made these runs.
+
+    So a thread does all of the work on some rows, and none waits for the others. Groups cannot be numbered here: how
+    many come before is not known yet.
+    """
+    check_form(style, "rows")
+    assert not extra.get("group_id")
+
+    for number, _, result in _together(
+        releases,
+        lambda part: list(part.runs(style, **extra)),
+        lambda number, batches: [encode(number, batches)],
+        least_rows,
+    ):
+        yield number, result
+
+
+def _as_they_are(number: int, batches: list[_Batch]) -> list[_Batch]:
+    return batches
+
+
 def _together(
-    releases: Sequence[StreamedRelease], batches_of: Callable[[Release], list[_Result]]
+    releases: Sequence[StreamedRelease],
+    batches_of: Callable[[Release], list[_Batch]],
+    finished: Callable[[int, list[_Batch]], list[_Result]],
+    least_rows: int,
 ) -> Iterator[tuple[int, int, _Result]]:
-    """(number of the release, groups before the segment, batch) for every batch of every segment, in one pass."""
+    """(number of the release, groups before, result) for all that is made of every portion, in one pass.
+
+    A portion is segments with `least_rows` rows; `finished` is given all of its batches.
+    """
     if any(release.segments is not releases[0].segments for release in releases):
         raise UsageError("Releases can share a pass only where they come from the same index and version.")
     pseudonyms = [Pseudonyms() for _ in releases]
 
-    def parts_of(segment: Segment) -> list[tuple[list[_Result], Sums]]:
-        made = [release.of_segment(segment) for release in releases]
-        for part, numbers in zip(made, pseudonyms, strict=True):
-            part.number_people(numbers)
-        return [(batches_of(part), part.sums) for part in made]
+    def made_of(portion: Sequence[UnreadSegment]) -> list[tuple[list[_Result], list[Sums]]]:
+        batches: list[list[_Batch]] = [[] for _ in releases]
+        sums: list[list[Sums]] = [[] for _ in releases]
+        for unread in portion:
+            segment = unread.read()
+            for number, release in enumerate(releases):
+                part = release.of_segment(segment)
+                part.number_people(pseudonyms[number])
+                batches[number] += batches_of(part)
+                sums[number].append(part.sums)
+        return [(finished(number, each), sums[number]) for number, each in enumerate(batches)]
 
-    sums = [Sums() for _ in releases]
-    for parts in releases[0].over_segments(parts_of):
-        for number, (batches, sums_of_part) in enumerate(parts):
-            for batch in batches:
-                yield number, sums[number].n_groups, batch
-            sums[number] += sums_of_part
-    for release, total in zip(releases, sums, strict=True):
+    totals = [Sums() for _ in releases]
+    for made in releases[0].over_portions(made_of, least_rows):
+        for number, (results, sums_of_portion) in enumerate(made):
+            for result in results:
+                yield number, totals[number].n_groups, result
+            totals[number] = sum(sums_of_portion, totals[number])
+    for release, total in zip(releases, totals, strict=True):
         release.completed(total)
+
+
+def _portions(segments: Iterator[UnreadSegment], least_rows: int) -> Iterator[list[UnreadSegment]]:
+    """Segments one after the other, as many together as have `least_rows` rows; what is left over comes last."""
+    portion: list[UnreadSegment] = []
+    try:
+        for segment in segments:
+            portion.append(segment)
+            if sum(each.n_rows for each in portion) >= least_rows:
+                yield portion
+                portion = []
+        if portion:
+            yield portion
+    finally:
+        if isinstance(segments, Generator):
+            segments.close()
 
 
 def _renumbered(batch: pa.RecordBatch, n_before: int) -> pa.RecordBatch:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from rtree_anon.io.parquet_runs import RowGroup, RunFile
 from rtree_anon.io.run_batches import RunBatch
 from rtree_anon.release.in_threads import in_order
 from rtree_anon.release.released import COUNT, ReleasedTable
-from rtree_anon.release.streamed import StreamedRelease, batches_together, runs_together
+from rtree_anon.release.streamed import StreamedRelease, batches_together, encoded_together, runs_together
 from rtree_anon.release.texts import quoted
 from rtree_anon.storage.publish import Publication, publish_file
 
@@ -157,24 +158,41 @@ def _write_runs(releases: Sequence[ReleasedTable], paths: Sequence[str], style: 
     """Parquet files with a row per row; a row group costs what its groups cost."""
     with ExitStack() as stack:
         files: dict[int, RunFile] = {}
+        opening = Lock()
 
-        def row_groups() -> Iterator[tuple[RunFile, list[RunBatch]]]:
-            waiting: list[list[RunBatch]] = [[] for _ in releases]
-            for number, batch in _numbered_runs(releases, style, extra):
+        def encoded(number: int, batches: list[RunBatch]) -> RowGroup:
+            with opening:
                 if number not in files:
-                    files[number] = stack.enter_context(RunFile(paths[number], batch.schema, _MADE_BY))
-                waiting[number].append(batch)
-                if sum(each.num_rows for each in waiting[number]) >= _ROW_GROUP_ROWS:
-                    yield files[number], waiting[number]
-                    waiting[number] = []
-            yield from ((files[number], rest) for number, rest in enumerate(waiting) if rest)
+                    files[number] = stack.enter_context(RunFile(paths[number], batches[0].schema, _MADE_BY))
+            return files[number].encoded(batches)
 
-        def encoded(task: tuple[RunFile, list[RunBatch]]) -> tuple[RunFile, RowGroup]:
-            file, batches = task
-            return file, file.encoded(batches)
+        for number, row_group in _row_groups(releases, encoded, style, extra):
+            files[number].append(row_group)
 
-        for file, row_group in in_order(row_groups(), encoded, _encoding_threads(releases)):
-            file.append(row_group)
+
+def _row_groups(
+    releases: Sequence[ReleasedTable],
+    encoded: Callable[[int, list[RunBatch]], RowGroup],
+    style: str,
+    extra: Mapping[str, bool],
+) -> Iterator[tuple[int, RowGroup]]:
+    """The row groups of each release in order, encoded in threads: (number of the release, row group)."""
+    streamed = [release for release in releases if isinstance(release, StreamedRelease)]
+    if len(streamed) == len(releases) and not extra.get("group_id"):
+        yield from encoded_together(streamed, encoded, _ROW_GROUP_ROWS, style, **extra)
+        return
+
+    def portions() -> Iterator[tuple[int, list[RunBatch]]]:
+        waiting: list[list[RunBatch]] = [[] for _ in releases]
+        for number, batch in _numbered_runs(releases, style, extra):
+            waiting[number].append(batch)
+            if sum(each.num_rows for each in waiting[number]) >= _ROW_GROUP_ROWS:
+                yield number, waiting[number]
+                waiting[number] = []
+        yield from ((number, rest) for number, rest in enumerate(waiting) if rest)
+
+    # This thread alone, where segments are made in threads already: more would only wait for each other.
+    yield from in_order(portions(), lambda task: (task[0], encoded(*task)), 1 if streamed else None)
 
 
 def _numbered_runs(
@@ -186,11 +204,6 @@ def _numbered_runs(
     else:
         for number, release in enumerate(releases):
             yield from ((number, batch) for batch in release.runs(style, **extra))
-
-
-def _encoding_threads(releases: Sequence[ReleasedTable]) -> int | None:
-    """All, or this one alone where segments are made in threads already: more would only wait for each other."""
-    return 1 if isinstance(releases[0], StreamedRelease) else None
 
 
 def _write_batches(

@@ -25,7 +25,7 @@ from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, cut_node, grow, worksp
 from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.guard import guard_for
 from rtree_anon.kernels.leaforder import leaf_regions, link_nodes, order_leaves
-from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan, optimal_scan
+from rtree_anon.kernels.leafscan import greedy_scan, hierarchical_scan
 from rtree_anon.kernels.mondrian import grow_mondrian
 from rtree_anon.kernels.multiplicity import log_multiplicities
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
@@ -33,11 +33,13 @@ from rtree_anon.kernels.validscan import greedy_valid_scan, hierarchical_valid_s
 from rtree_anon.space import Space
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Codes, Grid, make_grid
+from rtree_anon.tree.scanning import optimal_ends
 
 METHODS = ("optimal", "greedy", "hierarchical")
 SEARCHED_ROWS = 1 << 14  # nodes whose sampled cut breaks the model are searched exactly up to this size
 COLUMN_ROWS = 1 << 14  # nodes up to this size are laid out by columns: they fit the processor's second cache
 _SUBTREES_PER_THREAD = 16  # nodes smaller than this share of the table are grown in one call
+_ROWS_FOR_THREADS = 1 << 18  # boxes of the groups of fewer rows are not worth a second thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +183,11 @@ class LeafTree:
         return Grouping(order, self._valid_scan(k, method, constraint))
 
     def _plain_scan(self, k: int, method: str) -> NDArray[np.int64]:
-        boxes, ends = self.boxes, None
         if method == "greedy":
-            ends = greedy_scan(self.order, self.sizes, k)
-        elif method == "hierarchical":
-            ends = hierarchical_scan(*self.links, self.sizes, k)
-        else:
-            ends = optimal_scan(self.order, self.sizes, boxes.lo, boxes.hi, boxes.mask, self.grid.gauge, k)
-        return ends  # type: ignore[no-any-return]
+            return np.asarray(greedy_scan(self.order, self.sizes, k))
+        if method == "hierarchical":
+            return np.asarray(hierarchical_scan(*self.links, self.sizes, k))
+        return optimal_ends(self.order, self.sizes, self.boxes, self.grid.gauge, k)
 
     def _valid_scan(self, k: int, method: str, constraint: Constraint) -> NDArray[np.int64]:
         boxes, numbers, tally = self.boxes, np.ascontiguousarray(self.rows[:, -1]), tally_for(constraint)
@@ -222,10 +221,15 @@ class LeafTree:
     def group_boxes(self, grouping: Grouping, compact: bool = True) -> Boxes:
         """The box of every group: tight around its rows (compact), or the union of its leaves' regions."""
         leaves = self.boxes if compact else self.regions
-        boxes = Boxes.by_axis(len(grouping.ends), self.grid)
-        unions_of_boxes(
-            grouping.order, grouping.ends, leaves.lo, leaves.hi, leaves.mask, boxes.lo, boxes.hi, boxes.mask
-        )
+        n_groups = len(grouping.ends)
+        boxes = Boxes.by_axis(n_groups, self.grid)
+        about = leaves.lo, leaves.hi, leaves.mask, boxes.lo, boxes.hi, boxes.mask
+        middle = n_groups // 2 if len(self.rows) >= _ROWS_FOR_THREADS else 0
+        with ThreadPoolExecutor(1) as pool:  # its thread starts when it is given something to do
+            ahead = pool.submit(unions_of_boxes, grouping.order, grouping.ends, 0, middle, *about) if middle else None
+            unions_of_boxes(grouping.order, grouping.ends, middle, n_groups, *about)
+            if ahead is not None:
+                ahead.result()
         return boxes
 
 

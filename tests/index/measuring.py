@@ -1,4 +1,6 @@
-"""Peak memory of a load and a release, in a process of its own:  python -m tests.index.measuring SMALL LARGE MEMORY
+"""Peak memory of a load, a release and a stream, in a process of its own:
+
+    python -m tests.index.measuring SMALL LARGE MEMORY
 
 SMALL and LARGE are Parquet files; all is done with the small one first, so that the baseline is a process whose imports
 are done and whose kernels are compiled (P10). Prints the peaks above it, in bytes, as JSON. Where the files have a
@@ -51,7 +53,18 @@ def peaks(source: Path, memory: str, quality: str) -> dict[str, int]:
         load = peak_bytes() - before
         before = baseline()
         index.release(10).write(source.with_suffix(".k10.parquet"))
-        return {"load": load, "release": peak_bytes() - before, "rows": len(index)}
+        release, n_rows = peak_bytes() - before, len(index)
+        before = baseline()
+        if model is None:
+            stream(index)
+        return {"load": load, "release": release, "stream": peak_bytes() - before, "rows": n_rows}
+
+
+def stream(index: ra.Index) -> None:
+    """As many rows again come in batches, and every seventh goes at once. Made here: a file's reader takes memory."""
+    for number in range(len(index) // 20_000):
+        index.delete(index.insert(ra.generate("agrawal", 20_000, seed=number))[::7])
+    index.checkpoint()
 
 
 def main() -> None:

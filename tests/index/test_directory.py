@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.errors import CorruptionError
+from rtree_anon.index import directory as directory_module
 from rtree_anon.index.directory import Directory
 from rtree_anon.storage.memory import MemoryStore
 
@@ -16,7 +17,14 @@ IDS = st.one_of(st.integers(0, 300), st.integers(2**61, 2**61 + 40))
 RUN = st.tuples(IDS, st.integers(1, 60), st.integers(-1, 4))  # consecutive ids that go to one bundle, or away
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.fixture(params=[50, 1 << 20])
+def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes all at once, or in slices of ids."""
+    monkeypatch.setattr(directory_module, "_CHANGES_AT_ONCE", request.param)
+
+
+@pytest.mark.usefixtures("at_once")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(RUN, min_size=1, max_size=8), min_size=1, max_size=8))
 def test_it_is_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
     store = MemoryStore(512)  # 29 ranges or some 1,200 ids a page

@@ -59,12 +59,11 @@ def test_segments_have_every_row_once_with_its_region(tmp_path: Path) -> None:
     with tiny(), ra.Index.create(tmp_path / "i", schema, k=3) as index:
         index.load(source)
         view = index._current
-        segments = list(
-            IndexSegments(
-                view, segment_ends(view.tree.cuts, view.tree.n_rows, 64), with_regions=True, with_depths=True
-            )()
-        )
+        ends = segment_ends(view.tree.cuts, view.tree.n_rows, 64)
+        unread = list(IndexSegments(view, ends, with_regions=True, with_depths=True)())
+        segments = [each.read() for each in unread]
         assert len(segments) > 5
+        assert [each.n_rows for each in unread] == [segment.table.n_rows for segment in segments]
         assert sum(segment.table.n_rows for segment in segments) == 900
         assert sum(len(segment.leaf_starts) - 1 for segment in segments) == int(view.tree.n_leaves.sum())
         for segment in segments:
@@ -96,7 +95,8 @@ def test_regions_are_those_of_the_tree_in_memory(tmp_path: Path) -> None:
     expected = tree_regions(tree, table.coders)
     with ra.Index.create(tmp_path / "i", schema, k=4, quality="fast") as index:
         index.load(source)
-        (segment,) = IndexSegments(index._current, [len(index._current.tree)], with_regions=True)()
+        (unread,) = IndexSegments(index._current, [len(index._current.tree)], with_regions=True)()
+        segment = unread.read()
     found = segment.regions
     assert found is not None
     order = tree.order

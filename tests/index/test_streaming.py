@@ -10,6 +10,7 @@ import pytest
 
 import rtree_anon as ra
 from rtree_anon.errors import InputError, PrivacyError, UsageError
+from rtree_anon.index import directory
 from tests.index.making import rows_by_id, tiny
 
 SCHEMA = ra.Schema(["age", ra.Categorical("city", allow_new=True)], sensitive=["illness"], keep=["amount"])
@@ -57,6 +58,28 @@ def test_insert_delete_update(tmp_path: Path, generator: np.random.Generator) ->
         assert rows_by_id(index) == expected
         index.verify()
         assert index.checkpoint() == version, "nothing has changed"
+
+
+@pytest.mark.parametrize("at_once", [7, 64])
+def test_the_directory_is_changed_in_slices(
+    tmp_path: Path, generator: np.random.Generator, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """On disk, where a page at the edge of two slices is read again in the transaction that has written it."""
+    monkeypatch.setattr(directory, "_CHANGES_AT_ONCE", at_once)
+    with tiny(), ra.Index.create(tmp_path / "i", SCHEMA, k=3) as index:
+        index.load(rows(generator, 300))
+        expected = rows_by_id(index)
+        for _ in range(4):
+            more = rows(generator, 150)
+            ids = index.insert(more)
+            expected |= dict(zip(ids.tolist(), tuples(more), strict=True))
+            gone = generator.permutation(sorted(expected))[:60]
+            index.delete(gone)
+            for row in gone.tolist():
+                del expected[row]
+            index.checkpoint()
+            assert rows_by_id(index) == expected
+            index.verify()
 
 
 def test_an_index_that_begins_with_inserts(tmp_path: Path, generator: np.random.Generator) -> None:

@@ -20,7 +20,7 @@ import rtree_anon as ra
 
 SCHEMA = ra.Schema(["age", ra.Categorical("city")], sensitive=["illness"], key="visit")
 COMMAND = [sys.executable, "-m", "rtree_anon.cli"]
-WAIT = 60.0  # seconds until something is taken to hang
+WAIT = 240.0  # seconds until something is taken to hang; kernels may have to be compiled first
 
 
 @pytest.fixture

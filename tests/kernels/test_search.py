@@ -27,7 +27,15 @@ INFINITE = float("inf")
 class Search:
     """A node of a table, searched: members are a random subset of a block in random order, not at its beginning."""
 
-    def __init__(self, table: Table, seed: int, k: int, n_candidates: int | None = None, bias: tuple[int, ...] = ()):
+    def __init__(
+        self,
+        table: Table,
+        seed: int,
+        k: int,
+        n_candidates: int | None = None,
+        bias: tuple[int, ...] = (),
+        spare: int | None = None,
+    ):
         rng = np.random.default_rng(seed)
         self.table, self.k, self.growth = table, k, -float(rng.random())
         self.grid, rows = make_grid(table.codes, table.space)
@@ -55,7 +63,7 @@ class Search:
                 k,
                 worth,
                 None,
-                False,
+                spare,
                 self.found,
             )
         )
@@ -103,6 +111,19 @@ def test_the_best_cut_of_every_axis_is_found(table: Table, seed: int, data: st.D
                 for other in naive.cuts_of_axis(space, a, search.rows, search.k, missing)
             )
             assert naive.cost_of_cut(space, cut, search.k, search.growth, missing) == nearly(costs[column])
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(min_rows=2, max_rows=40), st.integers(0, 2**32), st.data())
+def test_a_sparing_cut_is_the_best_of_those_that_spare_rows(table: Table, seed: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(table.rows) // 2))
+    spare = data.draw(st.integers(0, k))
+    search = Search(table, seed, k, spare=spare)
+    space, missing = table.space, table.missing
+    for column, a in enumerate(search.grid.axis_of_column):
+        cuts = [cut for cut in naive.cuts_of_axis(space, a, search.rows, k, missing) if len(cut.left) % k <= spare]
+        costs = [naive.cost_of_cut(space, cut, k, search.growth, missing) for cut in cuts]
+        assert search.found.cost[column] == nearly(min(costs, default=INFINITE))
 
 
 @settings(max_examples=100, deadline=None)

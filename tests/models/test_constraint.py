@@ -50,11 +50,16 @@ def test_kernel_and_definition_agree(model: Model, world_and_groups: tuple[World
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([0.02, 0.05, 0.1, 0.3]), st.integers(1, 40), st.integers(200, 3000))
-def test_many_values(seed: int, t: float, size: int, n_values: int) -> None:
-    """Where a group has few of many values, the ordered distance is computed from those alone."""
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([("ordered", 0.02), ("ordered", 0.05), ("ordered", 0.1), ("ordered", 0.3), ("equal", 0.9)]),
+    st.integers(1, 40),
+    st.integers(200, 3000),
+)
+def test_many_values(seed: int, bound: tuple[str, float], size: int, n_values: int) -> None:
+    """Where a group has few of many values, distances are computed from those alone."""
     world = make_world(seed, 400, n_values, skew=0.3)
-    model = ra.TCloseness(t, "pay", "ordered")
+    model = ra.TCloseness(bound[1], "pay", bound[0])
     groups = [list(range(begin, begin + size)) for begin in range(0, 10 * size, size)]
     for group, answer in zip(groups, satisfied(compiled(model, world), groups), strict=True):
         assert answer == holds(model, world, group) or doubtful(model, world, group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from rtree_anon.io.table import CodedTable
 from rtree_anon.release.bounds import Regions, tree_regions
-from rtree_anon.release.segments import Segment
+from rtree_anon.release.segments import Segment, UnreadSegment
 from rtree_anon.release.streamed import StreamedRelease
 from rtree_anon.tree.build import LeafTree
 
@@ -36,12 +37,13 @@ class SegmentedTree:
     def n_segments(self) -> int:
         return len(self.cuts) - 1
 
-    def __call__(self) -> Iterator[Segment]:
+    def __call__(self) -> Iterator[UnreadSegment]:
         self.n_passes += 1
         try:
             for begin, end in zip(self.cuts, self.cuts[1:], strict=False):
                 self.n_given += 1
-                yield self._segment(self.tree.order[begin:end])
+                leaves = self.tree.order[begin:end]
+                yield UnreadSegment(int(self.tree.sizes[leaves].sum()), partial(self._segment, leaves))
         finally:
             self.n_closed += 1
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from rtree_anon.errors import UsageError
 from rtree_anon.kernels import gauge as g
-from rtree_anon.kernels.leafscan import BLOCK_SCALE, optimal_scan
+from rtree_anon.kernels.leafscan import BLOCK_SCALE
 from rtree_anon.space import Axis, Kind, Space
 from rtree_anon.tree import QUALITIES, LeafTree, build_tree
 from rtree_anon.tree.build import METHODS, Grouping, build_mondrian
 from rtree_anon.tree.grid import make_grid
+from rtree_anon.tree.scanning import optimal_ends
 from tests import naive
 from tests.tables import Table, make_table, tables
 from tests.tree.test_build import rows_of_leaves
@@ -129,7 +130,10 @@ def test_groups_are_whole_leaves_and_the_scans_follow_their_rules(
 @settings(max_examples=80, deadline=None)
 @given(tables(min_rows=2, max_rows=40), st.integers(0, 2**32), st.integers(1, 30))
 def test_no_partition_of_the_order_is_better_than_the_optimal_one(table: Table, seed: int, k1: int) -> None:
-    """Up to 9 leaves of any size, huge ones among them, against all ways to put bars between them."""
+    """Up to 9 leaves of any size, huge ones among them, against all ways to put bars between them.
+
+    Bars between blocks, that is: from k1 = 10 on a leaf of a single row goes with the next one.
+    """
     rng = np.random.default_rng(seed)
     grid, rows = make_grid(table.codes, table.space)
     n = len(rows)
@@ -140,15 +144,36 @@ def test_no_partition_of_the_order_is_better_than_the_optimal_one(table: Table, 
     tree = LeafTree(1, grid, rows, starts, *no_cuts)
     boxes, sizes = tree.boxes, tree.sizes
     order = rng.permutation(len(bounds))
-    ends = optimal_scan(order, sizes, boxes.lo, boxes.hi, boxes.mask, grid.gauge, k1)
     leaves = [table.rows[s:e] for s, e in bounds]
-    groups = leaves_of_groups(Grouping(order, ends))
-    if n < k1:
-        assert groups == []
-        return
-    best = naive.least_penalty_of_all_partitions(order.tolist(), table.space, leaves, k1, table.missing)
-    assert penalty_of(groups, leaves, table) == nearly(best)
-    assert min(sum(len(leaves[leaf]) for leaf in group) for group in groups) >= k1
+    for long_rows in (n + 1, 0):  # forwards alone, and from both ends
+        ends = optimal_ends(order, sizes, boxes, grid.gauge, k1, long_rows)
+        groups = leaves_of_groups(Grouping(order, ends))
+        if n < k1:
+            assert groups == []
+            continue
+        blocks = naive.blocks_of(order.tolist(), sizes.tolist(), math.sqrt(k1) / BLOCK_SCALE)
+        merged = [[row for leaf in block for row in leaves[leaf]] for block in blocks]
+        assert k1 >= BLOCK_SCALE**2 + 1 or len(merged) == len(leaves)
+        best = naive.least_penalty_of_all_partitions(list(range(len(merged))), table.space, merged, k1, table.missing)
+        assert penalty_of(groups, leaves, table) == nearly(best)
+        assert sorted(leaf for group in groups for leaf in group) == list(range(len(leaves)))
+        assert min(sum(len(leaves[leaf]) for leaf in group) for group in groups) >= k1
+
+
+@pytest.mark.parametrize("k1", [10, 37, 250, 1000])
+def test_scans_from_both_ends_meet_in_the_best_division(k1: int) -> None:
+    """Of so many leaves that only few groups can lie across the middle; with ties the groups may differ."""
+    table = make_table(17, 12_000, ["linear", "set", "tree", "limits"], gaps=[0.0, 0.02, 0.0, 0.0])
+    tree = build_tree(table.codes, table.space, 5, quality="fast")
+    leaves = rows_of_leaves(tree, table)
+    found = []
+    for long_rows in (len(table.rows) + 1, 0):
+        ends = optimal_ends(tree.order, tree.sizes, tree.boxes, tree.grid.gauge, k1, long_rows)
+        groups = leaves_of_groups(Grouping(tree.order, ends))
+        assert [leaf for group in groups for leaf in group] == tree.order.tolist()
+        assert min(sum(len(leaves[leaf]) for leaf in group) for group in groups) >= k1
+        found.append(penalty_of(groups, leaves, table))
+    assert found[1] == nearly(found[0])
 
 
 def test_a_small_leaf_may_join_a_huge_one_after_it() -> None:
@@ -161,8 +186,8 @@ def test_a_small_leaf_may_join_a_huge_one_after_it() -> None:
     no_cuts = (empty.astype(np.int32), empty.astype(np.int16), empty.astype(np.int32), empty.astype(np.uint64))
     tree = LeafTree(5, grid, rows, np.array([0, 10, 15, 55], np.int64), *no_cuts)
     boxes = tree.boxes
-    ends = optimal_scan(np.arange(3), tree.sizes, boxes.lo, boxes.hi, boxes.mask, grid.gauge, 10)
-    assert ends.tolist() == [1, 3]
+    for long_rows in (56, 0):
+        assert optimal_ends(np.arange(3), tree.sizes, boxes, grid.gauge, 10, long_rows).tolist() == [1, 3]
 
 
 @settings(max_examples=80, deadline=None)
