@@ -93,7 +93,7 @@ def worth_table(k: int, n_rows: int, growth: float) -> NDArray[np.float64]:
     return np.stack([n * np.maximum(n // k, 1.0) ** growth, n * np.maximum(n, 1.0) ** growth])
 
 
-@lean_kernel
+@lean_inlined
 def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, spare, found):
     """Price the cuts of members[start:start+m]; return the axis of the best one, -1 where none is possible.
 
@@ -134,7 +134,7 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     return best
 
 
-@lean_kernel
+@lean_inlined
 def divide_members(block, members, start, m, gauge, axis, threshold, left_set, others):
     """Bring the left side of a cut to the front of members[start:start+m]; return its size. `others` is scratch space.
 
@@ -181,7 +181,7 @@ def members_width(block, members, start, m, gauge, found):
     return width
 
 
-@lean_kernel
+@lean_inlined
 def measure_axes(block, members, start, m, gauge, found):
     """found.width[a] becomes the width of the members' box on axis a, for every axis."""
     n_linear = gauge.n_linear
@@ -204,7 +204,7 @@ def measure_axes(block, members, start, m, gauge, found):
         found.width[a] = range_width(gauge, a, lo, hi)
 
 
-@lean_kernel
+@lean_inlined
 def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, found):
     """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot be valid."""
     masked = gauge.kind[axis] == MASK
@@ -244,7 +244,7 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
     _keep_cut(masked, axis, at, n_ranked, found)
 
 
-@lean_kernel
+@lean_inlined
 def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
     """Cut one axis as near as possible to `middle` rows on the left, unpriced; those rows, 0 where it cannot be cut."""
     masked = gauge.kind[axis] == MASK
@@ -284,7 +284,7 @@ def _weighed_range(m, k, guard, found):
     )
 
 
-@lean_kernel
+@lean_inlined
 def _keep_cut(masked, axis, at, n_ranked, found):
     """Leave the cut between the sorted members at - 1 and at in `found`."""
     if masked:
@@ -297,7 +297,7 @@ def _keep_cut(masked, axis, at, n_ranked, found):
         found.threshold[axis] = np.int32(found.keys[at])
 
 
-@lean_kernel
+@lean_inlined
 def _sort_members(block, members, start, m, masked, axis, found):
     """Fill found.order (members by their key on the axis) and found.keys (the keys alone, ascending).
 
@@ -346,7 +346,7 @@ def _sort_members(block, members, start, m, masked, axis, found):
     return n_ranked
 
 
-@lean_kernel
+@lean_inlined
 def load_points(block, m, gauge, found):
     """Put the LINEAR coordinates of the first m columns of `block`, in units of width, side by side in found.points.
 
@@ -364,7 +364,7 @@ def load_points(block, m, gauge, found):
             points[sweep, i, lane] = np.float32((np.int64(column[i]) - origin) * scale)
 
 
-@lean_kernel
+@lean_inlined
 def _grow_boxes(block, m, k, gauge, found):
     """left[i] = width of the box around order[0..i], right[i] = around order[i..m-1], where a cut needs them.
 
