@@ -99,7 +99,7 @@ def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, 
             top = _push_sides(stack, top, start, m, left, depth + 1)
 
 
-@kernel
+@lean_inlined
 def _push(stack, top, start, m, depth):
     stack[top, 0] = start
     stack[top, 1] = m
@@ -107,7 +107,7 @@ def _push(stack, top, start, m, depth):
     return top + 1
 
 
-@kernel
+@lean_inlined
 def _push_sides(stack, top, start, m, left, depth):
     """The smaller side is pushed last and done first: the stack holds at most log2(n) nodes of waiting siblings."""
     if left <= m - left:
@@ -147,95 +147,140 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
 @kernel
 def _grow_members(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
     """Cut rows[start:start+m] down to leaves: numbers of rows are moved, and the rows once, when a leaf is found."""
-    d = rows.shape[1] - 1
-    source, members, block = space.source, space.members, space.block
-    for i in range(m):
-        members[i] = i
-        for a in range(d + 1):
-            source[i, a] = rows[start + i, a]
-    stack = space.stack[1]
-    top = _push(stack, 0, 0, m, depth)
+    top = _set_aside(rows, start, m, depth, space)
     while top > 0:
-        top -= 1
-        begin, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
+        top, sampled = _cut_down(
+            rows, start, top, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+        )
+        if top > 0:
+            top = _cut_top(
+                rows, start, top, sampled, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+            )
+
+
+@lean_kernel
+def _set_aside(rows, start, m, depth, space):
+    """Copy rows[start:start+m] to space.source; the stack of nodes that wait then has one."""
+    for i in range(m):
+        space.members[i] = i
+        for a in range(rows.shape[1]):
+            space.source[i, a] = rows[start + i, a]
+    return _push(space.stack[1], np.int64(0), np.int64(0), m, depth)
+
+
+@lean_kernel
+def _cut_down(rows, start, top, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
+    """Cut the nodes on the stack down to leaves, or until the sample of the top one shows no cut that is allowed.
+
+    Returns how many nodes are left and the axis of the cut that was not allowed, -1 where there was none. All that is
+    done for every node is here, in one lean function: to count references would take as long as the work.
+    """
+    d = rows.shape[1] - 1
+    source, members, block, small = space.source, space.members, space.block, space.small
+    stack = space.stack[1]
+    while top > 0:
+        begin, m, depth = stack[top - 1, 0], stack[top - 1, 1], stack[top - 1, 2]
         if m < 2 * k:
             _put_rows(rows, start, begin, m, source, members)
+            top -= 1
             continue
-        if guard is not None:  # it looks at rows by the numbers in their last column
-            for i in range(begin, begin + m):
-                rows[start + i, d] = source[members[i], d]
-        if m <= effort.exact_rows:
-            for i in range(m):
-                member = members[begin + i]
-                for a in range(d + 1):
-                    block[a, i] = source[member, a]
-            if guard is not None:
-                load_codes(rows, start + begin, m, guard)
-            grow_block(
-                block,
-                m,
-                start + begin,
-                depth,
-                k,
-                gauge,
-                preferred,
-                effort,
-                worth,
-                guard,
-                found,
-                space.small,
-                space.others,
-                record,
-                None,
+        if m > effort.exact_rows:
+            axis, left = _cut_by_sample(
+                rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard
             )
-            for i in range(m):
-                member = space.small[0, i]
-                for a in range(d + 1):
-                    rows[start + begin + i, a] = block[a, member]
+            if left == 0:
+                return top, axis
+            _keep_cut(record, start + begin + left, depth, axis, work)
+            top = _push_sides(stack, top - 1, begin, m, left, depth + 1)
             continue
-        left = _cut_members(
-            rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record, depth
+        for i in range(m):
+            member = members[begin + i]
+            for a in range(d + 1):
+                block[a, i] = source[member, a]
+        if guard is not None:  # it looks at rows by the numbers in their last column
+            for i in range(m):
+                rows[start + begin + i, d] = block[d, i]
+            load_codes(rows, start + begin, m, guard)
+        grow_block(
+            block,
+            m,
+            start + begin,
+            depth,
+            k,
+            gauge,
+            preferred,
+            effort,
+            worth,
+            guard,
+            found,
+            small,
+            space.others,
+            record,
+            None,
         )
-        if left > 0:
-            top = _push_sides(stack, top, begin, m, left, depth + 1)
-        else:
-            _put_rows(rows, start, begin, m, source, members)
+        for i in range(m):
+            member = small[0, i]
+            for a in range(d + 1):
+                rows[start + begin + i, a] = block[a, member]
+        top -= 1
+    return top, np.int64(-1)
 
 
-@kernel
-def _cut_members(
-    rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record, depth
-):
-    """Cut the node members[begin:begin+m] by a sample; the size of its left side, 0 where it is a leaf."""
-    source, members, others = space.source, space.members, space.others
-    columns = source.T
+@lean_kernel
+def _cut_by_sample(rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard):
+    """Cut the node members[begin:begin+m] by a sample; the axis and the size of the left side, 0 if that is no cut."""
+    source, members = space.source, space.members
     n_drawn = _n_drawn(m, effort)
     draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
     for i in range(n_drawn):
         _keep_sampled(source, members[begin + space.drawn[i]], i, m, effort, work, space)
     axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+    if axis < 0 or not (preferred[axis] or not preferred.any()):
+        return axis, np.int64(0)
+    threshold, left_set = work.threshold[0], work.left_set[0]
+    left = divide_members(source.T, members, begin, m, gauge, axis, threshold, left_set, space.others)
+    if left < k or m - left < k:
+        return axis, np.int64(0)
+    if guard is not None:
+        number = rows.shape[1] - 1
+        for i in range(begin, begin + m):
+            rows[start + i, number] = source[members[i], number]
+        if not _have_room(rows, start + begin, m, left, k, guard):
+            return axis, np.int64(0)
+    return axis, left
+
+
+@kernel
+def _cut_top(
+    rows, start, top, sampled, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+):
+    """Cut the top node of the stack, whose sample suggests a cut of the axis `sampled` that is not allowed, by a look at
+    all of its rows; the number of nodes that are left then. A node that cannot be cut is a leaf."""
+    source, members, stack = space.source, space.members, space.stack[1]
+    top -= 1
+    begin, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
+    _put_rows(rows, start, begin, m, source, members)
+    axis = sampled
     left = np.int64(0)
     if axis >= 0 and (preferred[axis] or not preferred.any()):
-        left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
+        left = count_left(rows, start + begin, m, gauge, axis, work.threshold[0], work.left_set[0])
     if left < k or m - left < k:
-        _put_rows(rows, start, begin, m, source, members)
-        axis = _cut_by_all_rows(rows, start + begin, m, k, gauge, preferred, axis, work)
+        axis = _cut_by_all_rows(rows, start + begin, m, k, gauge, preferred, sampled, work)
         if axis < 0:
-            return 0
-        left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
-    if guard is not None:
-        for i in range(begin, begin + m):
-            rows[start + i, rows.shape[1] - 1] = source[members[i], rows.shape[1] - 1]
-        if not _have_room(rows, start + begin, m, left, k, guard):
-            _put_rows(rows, start, begin, m, source, members)
-            axis = _weighed_cut(
-                rows, start + begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard
-            )
-            if axis < 0:
-                return 0
-            left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
+            return top
+        left = divide_members(
+            source.T, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], space.others
+        )
+        _put_rows(rows, start, begin, m, source, members)
+    if guard is not None and not _have_room(rows, start + begin, m, left, k, guard):
+        axis = _weighed_cut(rows, start + begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard)
+        if axis < 0:
+            return top
+        left = divide_members(
+            source.T, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], space.others
+        )
     _keep_cut(record, start + begin + left, depth, axis, work)
-    return left
+    return _push_sides(stack, top, begin, m, left, depth + 1)
 
 
 @lean_kernel
@@ -258,7 +303,7 @@ def _keep_sampled(rows, row, i, m, effort, work, space):
             work.sample[a, i] = rows[row, a]
 
 
-@kernel
+@lean_inlined
 def _keep_cut(record, place, depth, axis, work):
     record.depth[place] = depth
     record.axis[place] = axis
@@ -266,12 +311,12 @@ def _keep_cut(record, place, depth, axis, work):
     record.left_set[place] = work.left_set[0]
 
 
-@kernel
+@lean_inlined
 def _is_probe(m, effort):
     return m <= effort.probe_nodes and effort.probe_rows > 0
 
 
-@kernel
+@lean_inlined
 def _n_drawn(m, effort):
     """How many rows of a node of m rows are looked at."""
     if m > effort.probe_nodes:
@@ -282,7 +327,7 @@ def _n_drawn(m, effort):
     return min(m, effort.probe_rows)
 
 
-@kernel
+@lean_kernel
 def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space):
     """The cut that the drawn rows suggest for their node of m rows, left in `work`; -1 where they show none."""
     if m > effort.probe_nodes:
@@ -335,7 +380,7 @@ def _cut_by_all_rows(rows, start, m, k, gauge, preferred, sampled, work):
     return np.int64(-1)
 
 
-@kernel
+@lean_inlined
 def _have_room(rows, start, m, left, k, guard):
     """Whether rows[start:start+left] and rows[start+left:start+m] are valid, and have room for what is below."""
     numbers, constraint = rows[:, rows.shape[1] - 1], guard.constraint
