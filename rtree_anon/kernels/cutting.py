@@ -226,7 +226,7 @@ def _cut_down(rows, start, top, k, gauge, preferred, effort, worth, seed, work, 
     return top, np.int64(-1)
 
 
-@lean_kernel
+@lean_inlined
 def _cut_by_sample(rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard):
     """Cut the node members[begin:begin+m] by a sample; the axis and the size of the left side, 0 if that is no cut."""
     source, members = space.source, space.members
@@ -327,7 +327,7 @@ def _n_drawn(m, effort):
     return min(m, effort.probe_rows)
 
 
-@lean_kernel
+@lean_inlined
 def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space):
     """The cut that the drawn rows suggest for their node of m rows, left in `work`; -1 where they show none."""
     if m > effort.probe_nodes:
@@ -394,7 +394,7 @@ def _weighed_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work,
     By a forecast. Where it shows no valid cut (of a preferred axis), or its sample would be the whole node, nodes are
     searched like small ones as long as the scratch space suffices; of larger ones the most even cut.
     """
-    n_sample = min(m, max(effort.sample_rows, np.int64(_WEIGHED_SAMPLE)), np.int64(work.sample.shape[1]))
+    n_sample = min(m, max(effort.sample_rows, np.int64(_WEIGHED_SAMPLE)), np.int64(work.perm.shape[0]))
     if m > _WEIGHED_SAMPLE:
         draw_numbers(start, m, n_sample, seed, space.drawn)
         for i in range(n_sample):

@@ -32,6 +32,7 @@ from rtree_anon.kernels.gauge import MASK, mask_width, range_width
 from rtree_anon.kernels.guard import weigh_cuts
 from rtree_anon.kernels.jit import lean_inlined, lean_kernel
 from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes
+from rtree_anon.kernels.ranks import FEW, ROOM, cut_few_near, rank_all
 from rtree_anon.kernels.room import dearer
 from rtree_anon.kernels.sorting import sort_distinct
 
@@ -50,6 +51,8 @@ class Finding(NamedTuple):
     keys: NDArray[np.int64]
     sorted: NDArray[np.int64]
     order: NDArray[np.uint32]
+    codes: NDArray[np.int32]  # of a few members, and what is found out about them (ranks.py)
+    ranks: NDArray[np.int32]
     left: NDArray[np.float64]
     right: NDArray[np.float64]
     points: NDArray[np.float32]  # (sweeps, rows, LANES): see load_points
@@ -73,6 +76,8 @@ def finding(n_axes: int, n_rows: int) -> Finding:
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.uint32),
+        np.empty(min(n_rows, FEW) + ROOM, np.int32),
+        np.empty(min(n_rows, FEW) + ROOM, np.int32),
         np.empty(n_rows),
         np.empty(n_rows),
         np.zeros((-(-n_axes // LANES), n_rows, LANES), np.float32),  # lanes without an axis stay 0
@@ -141,27 +146,29 @@ def divide_members(block, members, start, m, gauge, axis, threshold, left_set, o
     Without branches that a processor could guess wrong: every member is written to both sides, and one of them counts.
     """
     column = block[axis]
-    n_left = np.int64(0)
-    n_right = np.int64(0)
+    here = members[start : start + m]  # the index of a loop from 0 is never negative, and numba knows it
+    n_left = np.uint64(0)
+    n_right = np.uint64(0)
     if gauge.kind[axis] == MASK:
         for i in range(m):
-            member = members[start + i]
-            left = np.int64((left_set >> np.uint64(column[member])) & np.uint64(1))
-            members[start + n_left] = member
+            member = here[i]
+            left = np.uint64((left_set >> np.uint64(column[member])) & np.uint64(1))
+            here[n_left] = member
             others[n_right] = member
             n_left += left
-            n_right += 1 - left
+            n_right += np.uint64(1) - left
     else:
         for i in range(m):
-            member = members[start + i]
-            left = np.int64(column[member] < threshold)
-            members[start + n_left] = member
+            member = here[i]
+            left = np.uint64(column[member] < threshold)
+            here[n_left] = member
             others[n_right] = member
             n_left += left
-            n_right += 1 - left
-    for i in range(n_right):
-        members[start + n_left + i] = others[i]
-    return n_left
+            n_right += np.uint64(1) - left
+    rest = here[n_left:]
+    for i in range(np.int64(n_right)):
+        rest[i] = others[i]
+    return np.int64(n_left)
 
 
 @lean_kernel
@@ -248,6 +255,11 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
 def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
     """Cut one axis as near as possible to `middle` rows on the left, unpriced; those rows, 0 where it cannot be cut."""
     masked = gauge.kind[axis] == MASK
+    if guard is None and not masked and m <= FEW:
+        _gather_codes(block, members, start, m, axis, found)
+        left, threshold = cut_few_near(found.codes, m, k, 2 * middle, found.ranks)
+        found.threshold[axis] = threshold
+        return left
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
     first = k
     last = m - k
@@ -266,6 +278,15 @@ def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
     if best > 0:
         _keep_cut(masked, axis, best, n_ranked, found)
     return best
+
+
+@lean_inlined
+def _gather_codes(block, members, start, m, axis, found):
+    """found.codes[:m] becomes the members' codes on an axis."""
+    column = block[axis]
+    here = members[start : start + m]
+    for i in range(m):
+        found.codes[i] = column[here[i]]
 
 
 @lean_inlined
@@ -335,9 +356,17 @@ def _sort_members(block, members, start, m, masked, axis, found):
         for r in range(n_ranked):
             count[found.ranked[r]] = 0
         return n_ranked
+    here = members[start : start + m]
+    if m <= FEW:
+        _gather_codes(block, members, start, m, axis, found)
+        rank_all(found.codes, m, found.ranks)
+        for i in range(m):
+            place = np.uint32(found.ranks[i])
+            found.order[place] = here[i]
+            keys[place] = found.codes[i]
+        return n_ranked
     for i in range(m):
-        member = members[start + i]
-        keys[i] = (np.int64(column[member]) << INDEX_BITS) | np.int64(member)
+        keys[i] = (np.int64(column[here[i]]) << INDEX_BITS) | np.int64(here[i])
     sort_distinct(keys, m, found.sorted)
     for i in range(m):
         key = found.sorted[i]

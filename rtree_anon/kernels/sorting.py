@@ -13,7 +13,7 @@ import numpy as np
 
 from rtree_anon.kernels.jit import lean_inlined, lean_kernel
 
-_COUNTED = 64
+_COUNTED = 96
 
 
 @lean_inlined
