@@ -71,7 +71,7 @@ from rtree_anon.kernels.upkeep import (
 )
 from rtree_anon.models.compiling import groups_satisfy
 from rtree_anon.space import Kind
-from rtree_anon.tree.build import COLUMN_ROWS, SEARCHED_ROWS
+from rtree_anon.tree.build import CACHED_ROWS, SEARCHED_ROWS
 from rtree_anon.tree.effort import effort_for
 from rtree_anon.tree.grid import Grid, make_grid
 
@@ -400,7 +400,7 @@ class Renewer:
                 worth_table(k, small, effort.growth),
                 forecast(d, n_sample),
                 finding(d, small),
-                workspace(d, max(COLUMN_ROWS, effort.exact_rows), small, n_sample),
+                workspace(d, max(CACHED_ROWS, effort.exact_rows), small, n_sample),
             )
         effort, worth, *scratch = made[n_axes, k]
         guard = None if constraint is None else guard_for(constraint, SEARCHED_ROWS)

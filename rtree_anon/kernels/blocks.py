@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.jit import lean_inlined, lean_kernel
 from rtree_anon.kernels.room import can_be_weighed, sides_have_room
 from rtree_anon.kernels.search import cut_near, divide_members, load_points, measure_axes, members_width, search_cut
 
@@ -96,7 +96,7 @@ def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, f
                 top += 1
 
 
-@lean_kernel
+@lean_inlined
 def block_cut(block, members, start, m, k, gauge, preferred, effort, worth, guard, spare, found, others):
     """The cut of the node members[0, start:start+m], left in `found`; its axis, -1 where the node is a leaf.
 
@@ -144,7 +144,7 @@ def _has_room(block, members, start, m, k, gauge, axis, guard, found, others):
     return sides_have_room(guard.codes, members[1], start, start + left, start + m, k, guard.constraint, guard.tally)
 
 
-@lean_kernel
+@lean_inlined
 def _middle_cut(block, members, start, m, k, gauge, preferred, found):
     """The widest axis that can be cut, cut near the middle, with a multiple of k rows on the left; -1: none can."""
     measure_axes(block, members, start, m, gauge, found)
@@ -185,7 +185,7 @@ def _most_even_cut(block, members, start, m, k, gauge, preferred, guard, found):
     return best
 
 
-@lean_kernel
+@lean_inlined
 def _best_cut(block, members, start, m, k, gauge, preferred, n_candidates, effort, worth, guard, spare, found, others):
     """The cheapest cut, or of the cheapest few the one that proves best; -1 where there is none."""
     axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, spare, found)

@@ -15,8 +15,8 @@ Which node is processed when, and by which thread, cannot be seen in the result.
 
 How a node is cut depends on its size:
 
-    more than column_rows    by a sample (forecast.py); whole rows are moved, so that what is below lies together
-    up to column_rows        by a sample; the node is laid out by columns once, and only numbers of rows are moved
+    more than cached_rows    by a sample (forecast.py); whole rows are moved, so that what is below lies together
+    up to cached_rows        by a sample; the node's rows are set aside once, and only their numbers are moved
     up to exact_rows         exactly (blocks.py, search.py)
 
 Where there is a privacy model, both sides of a cut must also satisfy it (paper, section 6: the definition of an
@@ -38,7 +38,7 @@ from rtree_anon.kernels.blocks import grow_block, weighed_cut
 from rtree_anon.kernels.evencut import even_cut, even_valid_cut
 from rtree_anon.kernels.forecast import draw_numbers, forecast_cut, median_cut
 from rtree_anon.kernels.guard import load_codes
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.jit import kernel, lean_inlined, lean_kernel
 from rtree_anon.kernels.room import sides_have_room
 from rtree_anon.kernels.roomcut import roomy_cut
 from rtree_anon.kernels.search import divide_members, is_left, load_points, search_cut
@@ -54,22 +54,22 @@ _WEIGHED_BINS = 16
 class Workspace(NamedTuple):
     """Scratch space of one thread, made by `workspace`."""
 
-    columns: NDArray[np.int32]  # (axes + 1, rows): the rows of a node by columns
+    source: NDArray[np.int32]  # (rows, axes + 1): the rows of a node as they came
     members: NDArray[np.uint32]  # [rows] the node's rows in their present order
     others: NDArray[np.uint32]  # [rows]
-    block: NDArray[np.int32]  # (axes, small): the rows of a small node, or of a probe
+    block: NDArray[np.int32]  # (axes + 1, small), every row together: the rows of a small node, or of a probe
     small: NDArray[np.uint32]  # (2, small): members of the block
     drawn: NDArray[np.int64]  # numbers of the rows of a sample
     stack: NDArray[np.int64]  # (2, 256, 3): nodes that wait
 
 
-def workspace(n_axes: int, column_rows: int, small_rows: int, sample_rows: int) -> Workspace:
-    """Scratch space for nodes of up to column_rows rows by columns, blocks of small_rows and samples of sample_rows."""
+def workspace(n_axes: int, cached_rows: int, small_rows: int, sample_rows: int) -> Workspace:
+    """Scratch space for nodes of up to cached_rows rows, blocks of small_rows and samples of sample_rows."""
     return Workspace(
-        np.empty((n_axes + 1, column_rows), np.int32),
-        np.empty(column_rows, np.uint32),
-        np.empty(max(column_rows, small_rows), np.uint32),
-        np.empty((n_axes, small_rows), np.int32),
+        np.empty((cached_rows, n_axes + 1), np.int32),
+        np.empty(cached_rows, np.uint32),
+        np.empty(max(cached_rows, small_rows), np.uint32),
+        np.empty((small_rows, n_axes + 1), np.int32).T,
         np.empty((2, small_rows), np.uint32),
         np.empty(max(sample_rows, small_rows, _MEDIAN_ROWS), np.int64),
         np.empty((2, 256, 3), np.int64),
@@ -88,7 +88,7 @@ def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, 
         top -= 1
         start, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
         if m <= space.members.shape[0]:
-            _grow_columns(
+            _grow_members(
                 rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
             )
             continue
@@ -99,7 +99,7 @@ def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, 
             top = _push_sides(stack, top, start, m, left, depth + 1)
 
 
-@kernel
+@lean_inlined
 def _push(stack, top, start, m, depth):
     stack[top, 0] = start
     stack[top, 1] = m
@@ -107,7 +107,7 @@ def _push(stack, top, start, m, depth):
     return top + 1
 
 
-@kernel
+@lean_inlined
 def _push_sides(stack, top, start, m, left, depth):
     """The smaller side is pushed last and done first: the stack holds at most log2(n) nodes of waiting siblings."""
     if left <= m - left:
@@ -124,11 +124,8 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
         return 0
     n_drawn = _n_drawn(m, effort)
     draw_numbers(start, m, n_drawn, seed, space.drawn)
-    target = space.block if _is_probe(m, effort) else work.sample
     for i in range(n_drawn):
-        row = start + space.drawn[i]
-        for a in range(target.shape[0]):
-            target[a, i] = rows[row, a]
+        _keep_sampled(rows, start + space.drawn[i], i, m, effort, work, space)
     axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
     left = np.int64(0)
     if axis >= 0 and (preferred[axis] or not preferred.any()):
@@ -148,111 +145,165 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
 
 
 @kernel
-def _grow_columns(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
-    """Cut rows[start:start+m] down to leaves, the rows laid out by columns; they are put back in order at the end."""
-    d = rows.shape[1] - 1
-    columns, members = space.columns, space.members
-    n_rows = m
-    for i in range(n_rows):
-        members[i] = i
-        for a in range(d + 1):
-            columns[a, i] = rows[start + i, a]
-    stack = space.stack[1]
-    top = _push(stack, 0, 0, m, depth)
+def _grow_members(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
+    """Cut rows[start:start+m] down to leaves: numbers of rows are moved, and the rows once, when a leaf is found."""
+    top = _set_aside(rows, start, m, depth, space)
     while top > 0:
-        top -= 1
-        begin, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
-        if m < 2 * k:
-            continue
-        if guard is not None:  # it looks at rows by the numbers in their last column
-            for i in range(begin, begin + m):
-                rows[start + i, d] = columns[d, members[i]]
-        if m <= effort.exact_rows:
-            for a in range(d):
-                for i in range(m):
-                    space.block[a, i] = columns[a, members[begin + i]]
-            if guard is not None:
-                load_codes(rows, start + begin, m, guard)
-            grow_block(
-                space.block,
-                m,
-                start + begin,
-                depth,
-                k,
-                gauge,
-                preferred,
-                effort,
-                worth,
-                guard,
-                found,
-                space.small,
-                space.others,
-                record,
-                None,
-            )
-            for i in range(m):
-                space.others[i] = members[begin + space.small[0, i]]
-            for i in range(m):
-                members[begin + i] = space.others[i]
-            continue
-        left = _cut_columns(
-            rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record, depth
+        top, sampled = _cut_down(
+            rows, start, top, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
         )
-        if left > 0:
-            top = _push_sides(stack, top, begin, m, left, depth + 1)
-    for i in range(n_rows):
-        member = members[i]
-        for a in range(d + 1):
-            rows[start + i, a] = columns[a, member]
+        if top > 0:
+            top = _cut_top(
+                rows, start, top, sampled, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+            )
 
 
-@kernel
-def _cut_columns(
-    rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record, depth
-):
-    """Cut the node members[begin:begin+m] by a sample; the size of its left side, 0 where it is a leaf."""
-    columns, members, others = space.columns, space.members, space.others
+@lean_kernel
+def _set_aside(rows, start, m, depth, space):
+    """Copy rows[start:start+m] to space.source; the stack of nodes that wait then has one."""
+    for i in range(m):
+        space.members[i] = i
+        for a in range(rows.shape[1]):
+            space.source[i, a] = rows[start + i, a]
+    return _push(space.stack[1], np.int64(0), np.int64(0), m, depth)
+
+
+@lean_kernel
+def _cut_down(rows, start, top, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
+    """Cut the nodes on the stack down to leaves, or until the sample of the top one shows no cut that is allowed.
+
+    Returns how many nodes are left and the axis of the cut that was not allowed, -1 where there was none. All that is
+    done for every node is here, in one lean function: to count references would take as long as the work.
+    """
+    d = rows.shape[1] - 1
+    source, members, block, small = space.source, space.members, space.block, space.small
+    stack = space.stack[1]
+    while top > 0:
+        begin, m, depth = stack[top - 1, 0], stack[top - 1, 1], stack[top - 1, 2]
+        if m < 2 * k:
+            _put_rows(rows, start, begin, m, source, members)
+            top -= 1
+            continue
+        if m > effort.exact_rows:
+            axis, left = _cut_by_sample(
+                rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard
+            )
+            if left == 0:
+                return top, axis
+            _keep_cut(record, start + begin + left, depth, axis, work)
+            top = _push_sides(stack, top - 1, begin, m, left, depth + 1)
+            continue
+        for i in range(m):
+            member = members[begin + i]
+            for a in range(d + 1):
+                block[a, i] = source[member, a]
+        if guard is not None:  # it looks at rows by the numbers in their last column
+            for i in range(m):
+                rows[start + begin + i, d] = block[d, i]
+            load_codes(rows, start + begin, m, guard)
+        grow_block(
+            block,
+            m,
+            start + begin,
+            depth,
+            k,
+            gauge,
+            preferred,
+            effort,
+            worth,
+            guard,
+            found,
+            small,
+            space.others,
+            record,
+            None,
+        )
+        for i in range(m):
+            member = small[0, i]
+            for a in range(d + 1):
+                rows[start + begin + i, a] = block[a, member]
+        top -= 1
+    return top, np.int64(-1)
+
+
+@lean_inlined
+def _cut_by_sample(rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard):
+    """Cut the node members[begin:begin+m] by a sample; the axis and the size of the left side, 0 if that is no cut."""
+    source, members = space.source, space.members
     n_drawn = _n_drawn(m, effort)
     draw_numbers(start + begin, m, n_drawn, seed, space.drawn)
-    target = space.block if _is_probe(m, effort) else work.sample
     for i in range(n_drawn):
-        space.drawn[i] = members[begin + space.drawn[i]]
-    for a in range(target.shape[0]):
-        for i in range(n_drawn):
-            target[a, i] = columns[a, space.drawn[i]]
+        _keep_sampled(source, members[begin + space.drawn[i]], i, m, effort, work, space)
     axis = _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space)
+    if axis < 0 or not (preferred[axis] or not preferred.any()):
+        return axis, np.int64(0)
+    threshold, left_set = work.threshold[0], work.left_set[0]
+    left = divide_members(source.T, members, begin, m, gauge, axis, threshold, left_set, space.others)
+    if left < k or m - left < k:
+        return axis, np.int64(0)
+    if guard is not None:
+        number = rows.shape[1] - 1
+        for i in range(begin, begin + m):
+            rows[start + i, number] = source[members[i], number]
+        if not _have_room(rows, start + begin, m, left, k, guard):
+            return axis, np.int64(0)
+    return axis, left
+
+
+@kernel
+def _cut_top(
+    rows, start, top, sampled, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+):
+    """Cut the top node of the stack, whose sample suggests a cut of the axis `sampled` that is not allowed, by a look at
+    all of its rows; the number of nodes that are left then. A node that cannot be cut is a leaf."""
+    source, members, stack = space.source, space.members, space.stack[1]
+    top -= 1
+    begin, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
+    _put_rows(rows, start, begin, m, source, members)
+    axis = sampled
     left = np.int64(0)
     if axis >= 0 and (preferred[axis] or not preferred.any()):
-        left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
+        left = count_left(rows, start + begin, m, gauge, axis, work.threshold[0], work.left_set[0])
     if left < k or m - left < k:
-        _restore_rows(rows, start, begin, m, columns, members)
-        axis = _cut_by_all_rows(rows, start + begin, m, k, gauge, preferred, axis, work)
+        axis = _cut_by_all_rows(rows, start + begin, m, k, gauge, preferred, sampled, work)
         if axis < 0:
-            return 0
-        left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
-    if guard is not None:
-        for i in range(begin, begin + m):
-            rows[start + i, rows.shape[1] - 1] = columns[rows.shape[1] - 1, members[i]]
-        if not _have_room(rows, start + begin, m, left, k, guard):
-            _restore_rows(rows, start, begin, m, columns, members)
-            axis = _weighed_cut(
-                rows, start + begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard
-            )
-            if axis < 0:
-                return 0
-            left = divide_members(columns, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], others)
+            return top
+        left = divide_members(
+            source.T, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], space.others
+        )
+        _put_rows(rows, start, begin, m, source, members)
+    if guard is not None and not _have_room(rows, start + begin, m, left, k, guard):
+        axis = _weighed_cut(rows, start + begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard)
+        if axis < 0:
+            return top
+        left = divide_members(
+            source.T, members, begin, m, gauge, axis, work.threshold[0], work.left_set[0], space.others
+        )
     _keep_cut(record, start + begin + left, depth, axis, work)
-    return left
+    return _push_sides(stack, top, begin, m, left, depth + 1)
 
 
-@kernel
-def _restore_rows(rows, start, begin, m, columns, members):
+@lean_kernel
+def _put_rows(rows, start, begin, m, source, members):
+    """The rows of the node members[begin:begin+m], in their present order, to their place."""
     for i in range(begin, begin + m):
+        member = members[i]
         for a in range(rows.shape[1]):
-            rows[start + i, a] = columns[a, members[i]]
+            rows[start + i, a] = source[member, a]
 
 
-@kernel
+@lean_inlined
+def _keep_sampled(rows, row, i, m, effort, work, space):
+    """rows[row] becomes row i of the sample of a node of m rows."""
+    if _is_probe(m, effort):
+        for a in range(space.block.shape[0]):
+            space.block[a, i] = rows[row, a]
+    else:
+        for a in range(work.sample.shape[0]):
+            work.sample[a, i] = rows[row, a]
+
+
+@lean_inlined
 def _keep_cut(record, place, depth, axis, work):
     record.depth[place] = depth
     record.axis[place] = axis
@@ -260,12 +311,12 @@ def _keep_cut(record, place, depth, axis, work):
     record.left_set[place] = work.left_set[0]
 
 
-@kernel
+@lean_inlined
 def _is_probe(m, effort):
     return m <= effort.probe_nodes and effort.probe_rows > 0
 
 
-@kernel
+@lean_inlined
 def _n_drawn(m, effort):
     """How many rows of a node of m rows are looked at."""
     if m > effort.probe_nodes:
@@ -276,7 +327,7 @@ def _n_drawn(m, effort):
     return min(m, effort.probe_rows)
 
 
-@kernel
+@lean_inlined
 def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space):
     """The cut that the drawn rows suggest for their node of m rows, left in `work`; -1 where they show none."""
     if m > effort.probe_nodes:
@@ -329,7 +380,7 @@ def _cut_by_all_rows(rows, start, m, k, gauge, preferred, sampled, work):
     return np.int64(-1)
 
 
-@kernel
+@lean_inlined
 def _have_room(rows, start, m, left, k, guard):
     """Whether rows[start:start+left] and rows[start+left:start+m] are valid, and have room for what is below."""
     numbers, constraint = rows[:, rows.shape[1] - 1], guard.constraint
@@ -343,7 +394,7 @@ def _weighed_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work,
     By a forecast. Where it shows no valid cut (of a preferred axis), or its sample would be the whole node, nodes are
     searched like small ones as long as the scratch space suffices; of larger ones the most even cut.
     """
-    n_sample = min(m, max(effort.sample_rows, np.int64(_WEIGHED_SAMPLE)), np.int64(work.sample.shape[1]))
+    n_sample = min(m, max(effort.sample_rows, np.int64(_WEIGHED_SAMPLE)), np.int64(work.perm.shape[0]))
     if m > _WEIGHED_SAMPLE:
         draw_numbers(start, m, n_sample, seed, space.drawn)
         for i in range(n_sample):

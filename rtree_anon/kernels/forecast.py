@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, MISSING, TABLE, mask_width, range_width
-from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.jit import lean_inlined, lean_kernel
+from rtree_anon.kernels.ranks import ROOM, cut_few_near
 from rtree_anon.kernels.sorting import sort_distinct
 
 SPAN_ROWS = 64  # measured: 50 to 100 are equally good, 16 and 256 are worse
@@ -53,6 +54,7 @@ class Forecast(NamedTuple):
     centre: NDArray[np.float64]  # [MAX_BINS]
     keys: NDArray[np.int64]
     ordered: NDArray[np.int64]
+    counts: NDArray[np.int32]
     threshold: NDArray[np.int32]  # [1]
     left_set: NDArray[np.uint64]  # [1]
 
@@ -61,7 +63,7 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
     """Scratch space for samples of up to n_rows rows."""
     share = np.arange(_SHARES + 1) / _SHARES
     return Forecast(
-        np.empty((n_axes, n_rows), np.int32),
+        np.empty((n_axes, n_rows + ROOM), np.int32),
         np.empty((n_axes, n_rows), np.uint8),
         np.zeros(n_axes, np.int64),
         np.zeros((n_axes, MAX_BINS), np.int32),
@@ -77,12 +79,13 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
         np.zeros(MAX_BINS),
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
+        np.empty(n_rows + ROOM, np.int32),
         np.zeros(1, np.int32),
         np.zeros(1, np.uint64),
     )
 
 
-@lean_kernel
+@lean_inlined
 def draw_numbers(start, m, n_drawn, seed, drawn):
     """Draw n_drawn of the numbers 0 .. m-1, one at random from each of n_drawn equal parts.
 
@@ -102,7 +105,7 @@ def draw_numbers(start, m, n_drawn, seed, drawn):
         drawn[i] = min(np.int64((i + fraction) * step), m - 1)
 
 
-@lean_kernel
+@lean_inlined
 def median_cut(gauge, preferred, n_sample, work):
     """The widest axis of work.sample (preferred axes first), cut at the median; -1 where every axis has one value."""
     d = gauge.kind.shape[0]
@@ -214,7 +217,7 @@ def _expected_widths(gauge, s1, s2, work):
     return w1, w2
 
 
-@lean_kernel
+@lean_inlined
 def _sample_width(gauge, a, n_sample, work):
     column = work.sample[a]
     if gauge.kind[a] == MASK:
@@ -323,7 +326,7 @@ def _sort_by_bin(axis, n_sample, work):
     begin[0] = 0
 
 
-@lean_kernel
+@lean_inlined
 def _cut_at_median(gauge, axis, n_sample, work):
     """The place between different values (on a MASK axis between categories) that is nearest to half of the sample."""
     at = np.int64(1)
@@ -339,16 +342,7 @@ def _cut_at_median(gauge, axis, n_sample, work):
                 at = b + 1
         cut_before_bin(gauge, axis, at, work)
         return
-    column, keys, ordered = work.sample[axis], work.keys, work.ordered
-    for i in range(n_sample):
-        keys[i] = (np.int64(column[i]) << _INDEX_BITS) | i
-    sort_distinct(keys, n_sample, ordered)
-    for i in range(1, n_sample):
-        off = abs(2 * i - n_sample)
-        if off < best and (ordered[i] >> _INDEX_BITS) != (ordered[i - 1] >> _INDEX_BITS):
-            best = off
-            at = np.int64(i)
-    work.threshold[0] = np.int32(ordered[at] >> _INDEX_BITS)
+    _, work.threshold[0] = cut_few_near(work.sample[axis], n_sample, np.int64(1), n_sample, work.counts)
 
 
 @lean_kernel

@@ -36,11 +36,12 @@ def route_block(codes, first, n, missing, table, node):
     """node[i] becomes the last node on the path of row first + i."""
     node[:n] = 0
     any_set = table.is_set.any()
+    block = codes[:, first : first + n]  # no index that numba has to suspect of being negative
     for _ in range(table.n_steps):
         if any_set:
             for i in range(n):
                 at = node[i]
-                code = np.int64(codes[table.column[at], first + i])
+                code = np.int64(block[np.uint32(table.column[at]), i])
                 if table.is_set[at]:
                     bit = np.uint64(63) if code == missing else np.uint64(code)
                     left = np.int64((table.left_set[at] >> bit) & np.uint64(1))
@@ -50,7 +51,7 @@ def route_block(codes, first, n, missing, table, node):
         else:
             for i in range(n):
                 at = node[i]
-                left = np.int64(codes[table.column[at], first + i] < table.threshold[at])
+                left = np.uint64(block[np.uint32(table.column[at]), i] < table.threshold[at])
                 node[i] = table.child[at, left]
 
 
@@ -62,9 +63,10 @@ def route_batch(codes, missing, table, bucket, counts):
     for begin in range(0, n, _BLOCK_ROWS):
         m = min(_BLOCK_ROWS, n - begin)
         route_block(codes, begin, m, missing, table, node)
+        here = bucket[begin : begin + m]
         for i in range(m):
-            b = table.bucket[node[i]]
-            bucket[begin + i] = b
+            b = np.uint32(table.bucket[node[i]])
+            here[i] = b
             counts[b] += 1
 
 
@@ -76,17 +78,18 @@ def sort_packed(codes, missing, layout, bucket, starts, words):
     """
     n = codes.shape[1]
     n_words = words.shape[1]
-    block = np.empty((_BLOCK_ROWS, n_words), np.uint64)
+    by_word = np.empty((n_words, _BLOCK_ROWS), np.uint64)  # so that rows are packed by vectors
     fits = True
     for begin in range(0, n, _BLOCK_ROWS):
         m = min(_BLOCK_ROWS, n - begin)
-        fits &= pack_columns(codes, begin, m, missing, layout, block)
+        here = bucket[begin : begin + m]
+        fits &= pack_columns(codes, begin, m, missing, layout, by_word.T)
         for i in range(m):
-            b = bucket[begin + i]
-            place = starts[b]
-            starts[b] = place + 1
+            b = here[i]
+            place = np.uint64(starts[b])
+            starts[b] += 1
             for w in range(n_words):
-                words[place, w] = block[i, w]
+                words[place, w] = by_word[w, i]
     return fits
 
 

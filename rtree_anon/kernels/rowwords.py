@@ -40,12 +40,16 @@ def pack_columns(codes, first, n, missing, layout, words):
         shift = layout.shift[c]
         limit = layout.limit[c]
         below = layout.below[c]
-        column = codes[c]
+        column = codes[c, first : first + n]
+        word = words[:, w]
+        wrong = np.int64(0)
         for i in range(n):
-            code = np.int64(column[first + i])
-            stored = np.uint64(0) if code == missing else np.uint64(code - below)
-            fits &= stored <= limit and (stored != np.uint64(0) or code == missing)
-            words[i, w] |= stored << shift
+            code = np.int64(column[i])
+            gap = code == missing
+            stored = np.uint64(0) if gap else np.uint64(code - below)
+            wrong += (stored > limit) | ((stored == np.uint64(0)) & (not gap))
+            word[i] |= stored << shift
+        fits &= wrong == 0
     return fits
 
 

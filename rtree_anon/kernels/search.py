@@ -32,6 +32,7 @@ from rtree_anon.kernels.gauge import MASK, mask_width, range_width
 from rtree_anon.kernels.guard import weigh_cuts
 from rtree_anon.kernels.jit import lean_inlined, lean_kernel
 from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes
+from rtree_anon.kernels.ranks import FEW, ROOM, cut_few_near, rank_all
 from rtree_anon.kernels.room import dearer
 from rtree_anon.kernels.sorting import sort_distinct
 
@@ -50,6 +51,8 @@ class Finding(NamedTuple):
     keys: NDArray[np.int64]
     sorted: NDArray[np.int64]
     order: NDArray[np.uint32]
+    codes: NDArray[np.int32]  # of a few members, and what is found out about them (ranks.py)
+    ranks: NDArray[np.int32]
     left: NDArray[np.float64]
     right: NDArray[np.float64]
     points: NDArray[np.float32]  # (sweeps, rows, LANES): see load_points
@@ -73,6 +76,8 @@ def finding(n_axes: int, n_rows: int) -> Finding:
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.uint32),
+        np.empty(min(n_rows, FEW) + ROOM, np.int32),
+        np.empty(min(n_rows, FEW) + ROOM, np.int32),
         np.empty(n_rows),
         np.empty(n_rows),
         np.zeros((-(-n_axes // LANES), n_rows, LANES), np.float32),  # lanes without an axis stay 0
@@ -93,7 +98,7 @@ def worth_table(k: int, n_rows: int, growth: float) -> NDArray[np.float64]:
     return np.stack([n * np.maximum(n // k, 1.0) ** growth, n * np.maximum(n, 1.0) ** growth])
 
 
-@lean_kernel
+@lean_inlined
 def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, worth, guard, spare, found):
     """Price the cuts of members[start:start+m]; return the axis of the best one, -1 where none is possible.
 
@@ -134,34 +139,36 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     return best
 
 
-@lean_kernel
+@lean_inlined
 def divide_members(block, members, start, m, gauge, axis, threshold, left_set, others):
     """Bring the left side of a cut to the front of members[start:start+m]; return its size. `others` is scratch space.
 
     Without branches that a processor could guess wrong: every member is written to both sides, and one of them counts.
     """
     column = block[axis]
-    n_left = np.int64(0)
-    n_right = np.int64(0)
+    here = members[start : start + m]  # the index of a loop from 0 is never negative, and numba knows it
+    n_left = np.uint64(0)
+    n_right = np.uint64(0)
     if gauge.kind[axis] == MASK:
         for i in range(m):
-            member = members[start + i]
-            left = np.int64((left_set >> np.uint64(column[member])) & np.uint64(1))
-            members[start + n_left] = member
+            member = here[i]
+            left = np.uint64((left_set >> np.uint64(column[member])) & np.uint64(1))
+            here[n_left] = member
             others[n_right] = member
             n_left += left
-            n_right += 1 - left
+            n_right += np.uint64(1) - left
     else:
         for i in range(m):
-            member = members[start + i]
-            left = np.int64(column[member] < threshold)
-            members[start + n_left] = member
+            member = here[i]
+            left = np.uint64(column[member] < threshold)
+            here[n_left] = member
             others[n_right] = member
             n_left += left
-            n_right += 1 - left
-    for i in range(n_right):
-        members[start + n_left + i] = others[i]
-    return n_left
+            n_right += np.uint64(1) - left
+    rest = here[n_left:]
+    for i in range(np.int64(n_right)):
+        rest[i] = others[i]
+    return np.int64(n_left)
 
 
 @lean_kernel
@@ -181,7 +188,7 @@ def members_width(block, members, start, m, gauge, found):
     return width
 
 
-@lean_kernel
+@lean_inlined
 def measure_axes(block, members, start, m, gauge, found):
     """found.width[a] becomes the width of the members' box on axis a, for every axis."""
     n_linear = gauge.n_linear
@@ -204,7 +211,7 @@ def measure_axes(block, members, start, m, gauge, found):
         found.width[a] = range_width(gauge, a, lo, hi)
 
 
-@lean_kernel
+@lean_inlined
 def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, found):
     """Find the best cut on one axis; leaves found.cost[axis] at inf where both sides cannot be valid."""
     masked = gauge.kind[axis] == MASK
@@ -244,10 +251,15 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
     _keep_cut(masked, axis, at, n_ranked, found)
 
 
-@lean_kernel
+@lean_inlined
 def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
     """Cut one axis as near as possible to `middle` rows on the left, unpriced; those rows, 0 where it cannot be cut."""
     masked = gauge.kind[axis] == MASK
+    if guard is None and not masked and m <= FEW:
+        _gather_codes(block, members, start, m, axis, found)
+        left, threshold = cut_few_near(found.codes, m, k, 2 * middle, found.ranks)
+        found.threshold[axis] = threshold
+        return left
     n_ranked = _sort_members(block, members, start, m, masked, axis, found)
     first = k
     last = m - k
@@ -269,6 +281,15 @@ def cut_near(block, members, start, m, gauge, axis, k, middle, guard, found):
 
 
 @lean_inlined
+def _gather_codes(block, members, start, m, axis, found):
+    """found.codes[:m] becomes the members' codes on an axis."""
+    column = block[axis]
+    here = members[start : start + m]
+    for i in range(m):
+        found.codes[i] = column[here[i]]
+
+
+@lean_inlined
 def _weighed_range(m, k, guard, found):
     return weigh_cuts(
         guard.codes,
@@ -284,7 +305,7 @@ def _weighed_range(m, k, guard, found):
     )
 
 
-@lean_kernel
+@lean_inlined
 def _keep_cut(masked, axis, at, n_ranked, found):
     """Leave the cut between the sorted members at - 1 and at in `found`."""
     if masked:
@@ -297,7 +318,7 @@ def _keep_cut(masked, axis, at, n_ranked, found):
         found.threshold[axis] = np.int32(found.keys[at])
 
 
-@lean_kernel
+@lean_inlined
 def _sort_members(block, members, start, m, masked, axis, found):
     """Fill found.order (members by their key on the axis) and found.keys (the keys alone, ascending).
 
@@ -335,9 +356,17 @@ def _sort_members(block, members, start, m, masked, axis, found):
         for r in range(n_ranked):
             count[found.ranked[r]] = 0
         return n_ranked
+    here = members[start : start + m]
+    if m <= FEW:
+        _gather_codes(block, members, start, m, axis, found)
+        rank_all(found.codes, m, found.ranks)
+        for i in range(m):
+            place = np.uint32(found.ranks[i])
+            found.order[place] = here[i]
+            keys[place] = found.codes[i]
+        return n_ranked
     for i in range(m):
-        member = members[start + i]
-        keys[i] = (np.int64(column[member]) << INDEX_BITS) | np.int64(member)
+        keys[i] = (np.int64(column[here[i]]) << INDEX_BITS) | np.int64(here[i])
     sort_distinct(keys, m, found.sorted)
     for i in range(m):
         key = found.sorted[i]
@@ -346,7 +375,7 @@ def _sort_members(block, members, start, m, masked, axis, found):
     return n_ranked
 
 
-@lean_kernel
+@lean_inlined
 def load_points(block, m, gauge, found):
     """Put the LINEAR coordinates of the first m columns of `block`, in units of width, side by side in found.points.
 
@@ -364,7 +393,7 @@ def load_points(block, m, gauge, found):
             points[sweep, i, lane] = np.float32((np.int64(column[i]) - origin) * scale)
 
 
-@lean_kernel
+@lean_inlined
 def _grow_boxes(block, m, k, gauge, found):
     """left[i] = width of the box around order[0..i], right[i] = around order[i..m-1], where a cut needs them.
 

@@ -37,7 +37,7 @@ from rtree_anon.tree.scanning import optimal_ends
 
 METHODS = ("optimal", "greedy", "hierarchical")
 SEARCHED_ROWS = 1 << 14  # nodes whose sampled cut breaks the model are searched exactly up to this size
-COLUMN_ROWS = 1 << 14  # nodes up to this size are laid out by columns: they fit the processor's second cache
+CACHED_ROWS = 1 << 14  # nodes up to this size are cut by moving numbers of rows: they fit the processor's second cache
 _SUBTREES_PER_THREAD = 16  # nodes smaller than this share of the table are grown in one call
 _ROWS_FOR_THREADS = 1 << 18  # boxes of the groups of fewer rows are not worth a second thread
 
@@ -326,7 +326,7 @@ def _cut_all(
     small = max(effort.exact_rows, effort.probe_rows)
     if constraint is not None:
         small = max(small, min(SEARCHED_ROWS, n))
-    column_rows = max(min(COLUMN_ROWS, n), effort.exact_rows)
+    cached_rows = max(min(CACHED_ROWS, n), effort.exact_rows)
     n_sample = effort.sample_rows * MAX_SAMPLE_FACTOR
     worth = worth_table(k, small, effort.growth)
 
@@ -346,16 +346,16 @@ def _cut_all(
             seed,
             forecast(d, n_sample),
             finding(d, small),
-            workspace(d, column_rows, small, n_sample),
+            workspace(d, cached_rows, small, n_sample),
             None if constraint is None else guard_for(constraint, small),
             record,
         )
         return int(result or 0)
 
-    if threads == 1 or n <= column_rows:
+    if threads == 1 or n <= cached_rows:
         call(True, 0, n, 0)
         return record
-    whole_rows = max(n // (_SUBTREES_PER_THREAD * threads), column_rows)
+    whole_rows = max(n // (_SUBTREES_PER_THREAD * threads), cached_rows)
     with ThreadPoolExecutor(threads) as pool:
         running: dict[Future[int], tuple[bool, int, int, int]] = {}
 
