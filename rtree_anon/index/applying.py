@@ -92,10 +92,8 @@ def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pe
     left = pending.gone()
     if len(left):  # a row that was updated is deleted and comes again
         left = left[pending.find(left) < 0]
-    ids, names = outcome.moved_ids, outcome.moved_to
-    if len(left):
-        ids, names = np.concatenate((ids, left)), np.concatenate((names, np.full(len(left), -1)))
-    directory.change(store, ids, names)
+    outcome.moved.append((left, np.full(len(left), -1, np.int32)))
+    directory.change(store, outcome.moved)
 
 
 def _described(

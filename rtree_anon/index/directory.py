@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
-from rtree_anon.index.sorting import ordered, sorted_slices
+from rtree_anon.index.sorting import Part, ordered, sorted_slices
 from rtree_anon.kernels.idpages import (
     DENSE_WORDS,
     count_ranges,
@@ -131,9 +131,9 @@ class Directory:
         for number in range(len(self._page)):
             yield self._ranges(np.array([number]))
 
-    def change(self, store: PageStore, ids: Ids, names: Ids) -> None:
-        """Rows are in other bundles now, or nowhere (-1). Each id once, in any order."""
-        for some, their_names in sorted_slices(ids, names, _CHANGES_AT_ONCE):
+    def change(self, store: PageStore, changes: list[Part]) -> None:
+        """Rows are in other bundles now, or nowhere (-1): ids and names, in parts that are used up. Each id once."""
+        for some, their_names in sorted_slices(changes, _CHANGES_AT_ONCE):
             self._change(store, some, their_names)
 
     def _change(self, store: PageStore, ids: Ids, names: Ids) -> None:

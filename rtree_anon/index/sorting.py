@@ -14,28 +14,39 @@ from rtree_anon.kernels.radix import sort_by_bits
 _FEW = 4096
 
 Numbers = NDArray[np.int64]
+Part = tuple[Numbers, NDArray[np.integer]]
 
 
-def sorted_slices(ids: Numbers, others: Numbers, most: int) -> Iterator[tuple[Numbers, Numbers]]:
-    """Ids ascending, each with its other number, at most so many at a time; the rest waits as one number each.
+def sorted_slices(parts: list[Part], most: int) -> Iterator[tuple[Numbers, Numbers]]:
+    """Ids ascending, each with its other number, at most so many at a time. `parts` have both, and are used up.
 
-    Equal ids stay in their order where their other numbers ascend.
+    There can be millions: they wait as one number each. Equal ids stay in their order where their other
+    numbers ascend.
     """
-    n = len(ids)
-    if not n:
+    parts[:] = [part for part in parts if len(part[0])]
+    if not parts:
         return
-    lowest, least = int(ids.min()), int(others.min())
-    bits = (int(others.max()) - least).bit_length()
-    span = (int(ids.max()) - lowest).bit_length()
+    lowest, least = min(int(ids.min()) for ids, _ in parts), min(int(others.min()) for _, others in parts)
+    bits = (max(int(others.max()) for _, others in parts) - least).bit_length()
+    span = (max(int(ids.max()) for ids, _ in parts) - lowest).bit_length()
     if span + bits >= 64:
-        order = np.argsort(ids, kind="stable")
-        for begin in range(0, n, most):
+        every_id, every_other = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        parts.clear()
+        order = np.argsort(every_id, kind="stable")
+        for begin in range(0, len(order), most):
             here = order[begin : begin + most]
-            yield ids[here], others[here]
+            yield every_id[here], every_other[here].astype(np.int64)
         return
-    both = ids - lowest
-    both <<= bits
-    both |= others - least
+    n = end = sum(len(ids) for ids, _ in parts)
+    both = np.empty(n, np.int64)
+    while parts:
+        ids, others = parts.pop()
+        here = both[end - len(ids) : end]
+        np.subtract(ids, lowest, out=here)
+        here <<= bits
+        here |= others.astype(np.int64) - least
+        end -= len(ids)
+    del ids, others
     if n < _FEW:
         both.sort()
     else:
@@ -47,7 +58,7 @@ def sorted_slices(ids: Numbers, others: Numbers, most: int) -> Iterator[tuple[Nu
 
 def sorted_pairs(ids: Numbers, others: Numbers) -> tuple[Numbers, Numbers]:
     """The same, all at once."""
-    return next(sorted_slices(ids, others, len(ids)), (ids, others))
+    return next(sorted_slices([(ids, others)], len(ids)), (ids, others))
 
 
 def ordered(ids: Numbers) -> tuple[Numbers, Numbers]:

@@ -37,7 +37,8 @@ from rtree_anon.io.row_bytes import RowBatch, in_pieces
 from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
 from rtree_anon.storage.protocol import PageStore
 
-_PENDING_SHARE = 0.16  # of the memory: a checkpoint needs several times as much as what it works in
+_PENDING_SHARE = 0.3  # of the memory but for that: a checkpoint needs several times as much as what it works in
+_WORK_BYTES = 24 << 20  # for the rows of the tree that a checkpoint is busy with
 _DICTIONARY_SHARE = 0.25
 _RECORD_ROWS = 1 << 14  # at most, so that a record fits the journal
 _RECORD_BYTES = 8 << 20
@@ -185,7 +186,8 @@ class Streaming:
     def _make_room(self) -> None:
         """Before an operation, so that one that fails has changed nothing."""
         self._see_newest()
-        if self._pending.n_bytes > self._resources.memory_bytes * _PENDING_SHARE:
+        memory_bytes = self._resources.memory_bytes
+        if self._pending.n_bytes > max(memory_bytes - _WORK_BYTES, memory_bytes // 2) * _PENDING_SHARE:
             self.checkpoint()
 
     def _coded(self, kind: Kind, rows: Any, ids: Ids | None, keys: NDArray[np.int64] | None = None) -> _Coded:

@@ -113,7 +113,7 @@ class Renewed:
     bundles: Bundles
     kept: Ids
     moved: Ids
-    moved_to: Ids
+    moved_to: NDArray[np.int32]
     n_recut: int  # rows in regions that were cut again
 
 
@@ -330,7 +330,7 @@ class Renewer:
                 taken[best] = True
                 kept[number] = best
         n_most = len(order) - int(shared[kept >= 0, kept[kept >= 0]].sum())
-        moved, moved_to = np.empty((2, n_most), np.int64)
+        moved, moved_to = np.empty(n_most, np.int64), np.empty(n_most, np.int32)
         n = moved_rows(words, self.cutter.layout.words, order, old_ends, ends, kept, moved, moved_to)
         return Renewed(bundles, kept, moved[:n], moved_to[:n], n_recut)
 

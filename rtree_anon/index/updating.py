@@ -33,6 +33,7 @@ from rtree_anon.index.cuts import Cuts
 from rtree_anon.index.judging import carried_of, runs_of
 from rtree_anon.index.reading import BundleReader
 from rtree_anon.index.scatter import Words
+from rtree_anon.index.sorting import Part
 from rtree_anon.index.splicing import Splice
 from rtree_anon.index.stretch import Renewed, Renewer, StoredBundles, Stretch
 from rtree_anon.index.upholding import upheld
@@ -58,8 +59,7 @@ class Outcome:
     """The tree after a batch, and what the directory has to learn: rows that are in another bundle than before."""
 
     tree: UpperTree
-    moved_ids: Ids
-    moved_to: Ids  # name of the bundle that the row is in now
+    moved: list[Part]  # ids, and the name of the bundle that each is in now
     dropped: NDArray[np.uint64]  # pages that only earlier versions use
     n_bundles: int  # that were read
     n_recut: int  # rows that were cut again
@@ -94,7 +94,7 @@ class Updating:
         self.store, self.tree, self.renewer, self.threads, self._recheck = store, tree, renewer, threads, recheck
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
-        self._moved: list[tuple[Ids, Ids]] = []
+        self._moved: list[Part] = []
         self._n_bundles = self._n_recut = self._n_pages = 0
         self._unsynced_bytes = 0
 
@@ -246,7 +246,7 @@ class Updating:
         renewed = self.renewer.renew(self.renewer.nothing, added, np.empty(0, np.int64), 0)
         self._n_recut += renewed.n_recut
         tree = UpperTree.over([renewed.bundles], [self._write_pages(renewed.bundles)], Cuts.none())
-        self._moved.append((renewed.moved, tree.name[renewed.moved_to]))
+        self._moved.append((renewed.moved, tree.name.astype(np.int32)[renewed.moved_to]))
         return tree
 
     def _bundle_numbers(self, names: Ids) -> Ids:
@@ -301,7 +301,7 @@ class Updating:
         nameless = np.flatnonzero(names < 0)
         names[nameless] = self._next_name + np.arange(len(nameless))
         self._next_name += len(nameless)
-        self._moved.append((renewed.moved, names[renewed.moved_to]))
+        self._moved.append((renewed.moved, names.astype(np.int32)[renewed.moved_to]))
         return self._write_pages(renewed.bundles), names
 
     def _write_pages(self, bundles: Bundles) -> int:
@@ -316,13 +316,8 @@ class Updating:
         return first
 
     def _outcome(self, tree: UpperTree) -> Outcome:
-        empty = np.empty(0, np.int64)
-        ids = np.concatenate([empty, *(ids for ids, _ in self._moved)])
-        only_names = [names for _, names in self._moved]
-        self._moved.clear()  # the ids in parts are not needed any more, and there can be millions
-        names = np.concatenate([empty, *only_names])
         dropped = np.concatenate([np.empty(0, np.uint64), *self._dropped])
-        return Outcome(tree, ids, names, dropped, self._n_bundles, self._n_recut, self._n_pages)
+        return Outcome(tree, self._moved, dropped, self._n_bundles, self._n_recut, self._n_pages)
 
 
 def _unknown_bundle() -> CorruptionError:

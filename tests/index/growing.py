@@ -73,7 +73,8 @@ class GrowingTree:
         for row in gone:
             del self.rows[row], self.names[row]
         self.rows.update({int(row[-1]): tuple(int(value) for value in row) for row in whole})
-        self.names.update(zip(outcome.moved_ids.tolist(), outcome.moved_to.tolist(), strict=True))
+        for ids, names in outcome.moved:
+            self.names.update(zip(ids.tolist(), names.tolist(), strict=True))
         return outcome
 
     def packed(self, whole: Codes) -> Words:

@@ -32,7 +32,7 @@ def test_it_is_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
     for batch in batches:
         changes = {id_: page for first, n, page in batch for id_ in range(first, first + n)}
         ids, pages = np.array(list(changes), np.int64), np.array(list(changes.values()), np.int64)
-        directory.change(store, ids, pages)
+        directory.change(store, [(ids, pages)])
         expected.update(changes)
         asked = np.array(sorted({*expected, 0, 299, 2**62}), np.int64)
         again = Directory.from_bytes(store, directory.to_bytes())
@@ -49,7 +49,7 @@ def test_a_bulk_load_takes_one_range_for_each_bundle() -> None:
     store = MemoryStore(4096)
     n_rows = np.full(200, 3000)
     directory = Directory(store, NONE, NONE)
-    directory.change(store, np.arange(600_000), np.repeat(np.arange(200), n_rows))
+    directory.change(store, [(np.arange(600_000), np.repeat(np.arange(200), n_rows))])
     assert len(directory.pages) == 1
     assert directory.find(np.array([0, 2999, 3000, 599_999, 600_000])).tolist() == [0, 0, 1, 199, -1]
 
@@ -58,10 +58,10 @@ def test_only_the_pages_of_the_ids_are_touched() -> None:
     store = MemoryStore(512)
     directory = Directory(store, NONE, NONE)
     ids = np.arange(0, 400_000, 200)
-    directory.change(store, ids, ids // 200 % 7)
+    directory.change(store, [(ids, ids // 200 % 7)])
     before = {page: store.read(int(page)).tobytes() for page in directory.pages}
     assert len(before) > 50
-    directory.change(store, np.array([200, 399_800]), np.array([99, -1]))
+    directory.change(store, [(np.array([200, 399_800]), np.array([99, -1]))])
     changed = [page for page, content in before.items() if store.read(int(page)).tobytes() != content]
     assert len(changed) == 2
     assert directory.find(np.array([200, 399_800, 399_600])).tolist() == [99, -1, 1998 % 7]
@@ -71,12 +71,12 @@ def test_inserted_rows_take_a_few_bits_each() -> None:
     """Consecutive ids all over the tree: a range of their own each would be 16 bytes."""
     store = MemoryStore(4096)
     directory = Directory(store, NONE, NONE)
-    directory.change(store, np.arange(10_000), np.repeat(np.arange(10), 1000))
+    directory.change(store, [(np.arange(10_000), np.repeat(np.arange(10), 1000))])
     names = np.random.default_rng(1).integers(0, 500, 100_000)
-    directory.change(store, np.arange(10_000, 110_000), names)
+    directory.change(store, [(np.arange(10_000, 110_000), names)])
     assert len(directory.pages) * 4096 < 1.3 * 100_000
     names[::1000] = -1
-    directory.change(store, np.arange(10_000, 110_000, 1000), names[::1000])
+    directory.change(store, [(np.arange(10_000, 110_000, 1000), names[::1000])])
     assert directory.find(np.arange(10_000, 110_000)).tolist() == names.tolist()
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_top(damage: bytes) -> None:
 def test_a_damaged_page() -> None:
     store = MemoryStore(512)
     directory = Directory(store, NONE, NONE)
-    directory.change(store, np.arange(5), np.zeros(5, np.int64))
+    directory.change(store, [(np.arange(5), np.zeros(5, np.int64))])
     store.write(int(directory.pages[0]), b"\x09" * 40, 18)
     with pytest.raises(CorruptionError):
         Directory.from_bytes(store, directory.to_bytes()).find(np.array([1]))

@@ -127,6 +127,11 @@ def test_pairs_are_sorted_by_id(pairs: list[tuple[int, int]], few: int) -> None:
         found = sorted_pairs(ids, others)
         assert found[0].tolist() == sorted(ids.tolist())
         assert sorted(zip(*(each.tolist() for each in found), strict=True)) == sorted(pairs)
+        parts = [(ids[: len(ids) // 3], others[: len(ids) // 3]), (ids[len(ids) // 3 :], others[len(ids) // 3 :])]
+        slices = list(sorting.sorted_slices(parts, 5))
+        assert not parts and all(len(some) <= 5 for some, _ in slices)
+        assert [id_ for some, _ in slices for id_ in some.tolist()] == found[0].tolist()
+        assert [other for _, some in slices for other in some.tolist()] == found[1].tolist()
         ascending, places = ordered(ids)
         assert places.tolist() == sorted(range(len(pairs)), key=lambda i: pairs[i][0])
         assert np.array_equal(ids[places], ascending)
