@@ -49,14 +49,15 @@ def vector_words(n, bits):
 @kernel
 def gather_rows(words, rows, starts, order, out):
     """Packed rows in leaf order; the last column of `rows` holds the numbers of the rows in `words`."""
-    number = rows.shape[1] - 1
-    at = 0
+    numbers = rows[:, rows.shape[1] - 1]
+    n_words = words.shape[1]
+    at = np.uint64(0)
     for leaf in order:
-        for i in range(starts[leaf], starts[leaf + 1]):
-            r = np.uint32(rows[i, number])
-            for w in range(words.shape[1]):
+        for i in range(np.uint64(starts[leaf]), np.uint64(starts[leaf + 1])):
+            r = np.uint32(numbers[i])
+            for w in range(n_words):
                 out[at, w] = words[r, w]
-            at += 1
+            at += np.uint64(1)
 
 
 @kernel

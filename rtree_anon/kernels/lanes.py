@@ -61,7 +61,53 @@ def box_sides(typing_context, points, order, begin, end, sides):
     return signature, generate
 
 
+@intrinsic
+def box_of_rows(typing_context, rows, begin, end, first, lo, hi, box):
+    """lo[box] and hi[box], from column `first` on, become the least and most of LANES columns of rows[begin:end].
+
+    There is at least one row. rows, lo, hi: int32, with contiguous rows. Nothing is checked.
+    """
+    signature = types.void(rows, types.int64, types.int64, types.int64, lo, hi, types.int64)
+
+    def generate(context, builder, signature, arguments):
+        kinds, (rows, begin, end, first, lo, hi, box) = signature.args, arguments
+
+        def vector(kind, array, row):
+            made = context.make_array(kind)(context, builder, array)
+            step = builder.extract_value(made.strides, 0)
+            bytes_ = builder.gep(builder.bitcast(made.data, _BYTES), [builder.mul(row, step)])
+            at = builder.gep(builder.bitcast(bytes_, ir.IntType(32).as_pointer()), [first])
+            return builder.bitcast(at, _WHOLE.as_pointer())
+
+        def row(i):
+            return builder.load(vector(kinds[0], rows, i), align=4)
+
+        before, loop, after = (builder.append_basic_block(name) for name in ("before_rows", "rows", "after_rows"))
+        builder.branch(before)
+        builder.position_at_end(before)
+        least_of_all = row(begin)
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        i, least, most = builder.phi(begin.type), builder.phi(_WHOLE), builder.phi(_WHOLE)
+        here = row(i)
+        lower = builder.select(builder.icmp_signed("<", here, least), here, least)
+        upper = builder.select(builder.icmp_signed(">", here, most), here, most)
+        following = builder.add(i, ir.Constant(begin.type, 1))
+        for phi, at_first, then in ((i, begin, following), (least, least_of_all, lower), (most, least_of_all, upper)):
+            phi.add_incoming(at_first, before)
+            phi.add_incoming(then, loop)
+        builder.cbranch(builder.icmp_signed("<", following, end), loop, after)
+        builder.position_at_end(after)
+        builder.store(lower, vector(kinds[4], lo, box), align=4)
+        builder.store(upper, vector(kinds[5], hi, box), align=4)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
+_WHOLE = ir.VectorType(ir.IntType(32), LANES)
+_BYTES = ir.IntType(8).as_pointer()
 
 
 def _data(context, builder, kind, value):
