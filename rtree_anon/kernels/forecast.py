@@ -40,6 +40,7 @@ class Forecast(NamedTuple):
 
     sample: NDArray[np.int32]  # (axes, rows)
     bins: NDArray[np.uint8]  # (axes, rows)
+    row_bins: NDArray[np.uint8]  # (rows, axes)
     n_bins: NDArray[np.int64]
     edge: NDArray[np.int32]  # (axes, MAX_BINS): the first code of each bin; on MASK axes the category of each bin
     gap: NDArray[np.float64]  # (axes, MAX_BINS): width between a bin and the next
@@ -65,6 +66,7 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
     return Forecast(
         np.empty((n_axes, n_rows + ROOM), np.int32),
         np.empty((n_axes, n_rows), np.uint8),
+        np.empty((n_rows, n_axes), np.uint8),
         np.zeros(n_axes, np.int64),
         np.zeros((n_axes, MAX_BINS), np.int32),
         np.zeros((n_axes, MAX_BINS)),
@@ -155,6 +157,8 @@ def bin_axes(gauge, n_sample, n_bins, work):
     """Distribute the sample over bins on every axis."""
     for a in range(gauge.kind.shape[0]):
         _bin_axis(gauge, a, n_sample, n_bins, work)
+        for i in range(n_sample):
+            work.row_bins[i, a] = work.bins[a, i]
 
 
 @lean_kernel
@@ -165,12 +169,12 @@ def price_cuts(gauge, axis, m, n_sample, k, growth, work):
     _sort_by_bin(axis, n_sample, work)
     work.left[:] = 0
     work.price[:, axis] = np.inf
+    bins, left = work.row_bins, work.left
     for cut in range(work.n_bins[axis] - 1):
-        for a in range(d):
-            bins = work.bins[a]
-            left = work.left[a]
-            for q in range(work.begin[cut], work.begin[cut + 1]):
-                left[bins[work.perm[q]]] += 1
+        for q in range(work.begin[cut], work.begin[cut + 1]):
+            row = np.uint32(work.perm[q])
+            for a in range(d):  # one counter after the other: each has time to be written before it is read again
+                left[a, bins[row, a]] += 1
         s1 = work.begin[cut + 1]
         s2 = n_sample - s1
         if s1 == 0 or s2 == 0 or min(s1, s2) * rows_each < k:
