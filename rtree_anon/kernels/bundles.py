@@ -61,18 +61,14 @@ def gather_rows(words, rows, starts, order, out):
 
 
 @kernel
-def stored_boxes(words, layout, starts, lo, hi):
-    """Smallest and largest stored number of every column (kernels/rowwords.py) in every leaf."""
-    n_columns = lo.shape[1]
-    masks = np.empty(n_columns, np.uint64)
-    for c in range(n_columns):
-        masks[c] = limit_mask(layout.limit[c])
-    for leaf in range(starts.shape[0] - 1):
-        begin, end = starts[leaf], starts[leaf + 1]
-        for c in range(n_columns):
-            w = layout.word[c]
-            shift = layout.shift[c]
-            mask = masks[c]
+def stored_boxes(words, layout, starts, columns, lo, hi):
+    """Smallest and largest stored number (kernels/rowwords.py) of these columns in every leaf."""
+    for c in columns:
+        w = layout.word[c]
+        shift = layout.shift[c]
+        mask = limit_mask(layout.limit[c])
+        for leaf in range(starts.shape[0] - 1):
+            begin, end = starts[leaf], starts[leaf + 1]
             least = most = (words[begin, w] >> shift) & mask
             for i in range(begin + 1, end):
                 stored = (words[i, w] >> shift) & mask
@@ -80,6 +76,18 @@ def stored_boxes(words, layout, starts, lo, hi):
                 most = max(most, stored)
             lo[leaf, c] = least
             hi[leaf, c] = most
+
+
+@kernel
+def boxes_as_stored(order, box_lo, box_hi, axes, columns, below, missing, lo, hi):
+    """The boxes order[0], order[1], ... of kernel codes on some axes, as stored numbers of the columns of these axes."""
+    for leaf in range(order.shape[0]):
+        box = order[leaf]
+        for i in range(axes.shape[0]):
+            least, most = box_lo[box, axes[i]], box_hi[box, axes[i]]
+            c = columns[i]
+            lo[leaf, c] = np.uint64(0) if least == missing else np.uint64(np.int64(least) - below[c])
+            hi[leaf, c] = np.uint64(0) if most == missing else np.uint64(np.int64(most) - below[c])
 
 
 @kernel
