@@ -80,7 +80,7 @@ def stored_boxes(words, layout, starts, columns, lo, hi):
 
 @kernel
 def boxes_as_stored(order, box_lo, box_hi, axes, columns, below, missing, lo, hi):
-    """The boxes order[0], order[1], ... of kernel codes on some axes, as stored numbers of the columns of these axes."""
+    """The boxes order[0], order[1], ... on some axes, in kernel codes, as stored numbers of these axes' columns."""
     for leaf in range(order.shape[0]):
         box = order[leaf]
         for i in range(axes.shape[0]):

@@ -55,6 +55,7 @@ class Forecast(NamedTuple):
     centre: NDArray[np.float64]  # [MAX_BINS]
     keys: NDArray[np.int64]
     ordered: NDArray[np.int64]
+    codes: NDArray[np.int32]  # of a sample on one axis, and what is found out about them (ranks.py)
     counts: NDArray[np.int32]
     threshold: NDArray[np.int32]  # [1]
     left_set: NDArray[np.uint64]  # [1]
@@ -64,7 +65,7 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
     """Scratch space for samples of up to n_rows rows."""
     share = np.arange(_SHARES + 1) / _SHARES
     return Forecast(
-        np.empty((n_axes, n_rows + ROOM), np.int32),
+        np.empty((n_axes, n_rows), np.int32),
         np.empty((n_axes, n_rows), np.uint8),
         np.empty((n_rows, n_axes), np.uint8),
         np.zeros(n_axes, np.int64),
@@ -82,12 +83,13 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
         np.empty(n_rows + ROOM, np.int32),
+        np.empty(n_rows + ROOM, np.int32),
         np.zeros(1, np.int32),
         np.zeros(1, np.uint64),
     )
 
 
-@lean_inlined
+@lean_kernel
 def draw_numbers(start, m, n_drawn, seed, drawn):
     """Draw n_drawn of the numbers 0 .. m-1, one at random from each of n_drawn equal parts.
 
@@ -107,7 +109,7 @@ def draw_numbers(start, m, n_drawn, seed, drawn):
         drawn[i] = min(np.int64((i + fraction) * step), m - 1)
 
 
-@lean_inlined
+@lean_kernel
 def median_cut(gauge, preferred, n_sample, work):
     """The widest axis of work.sample (preferred axes first), cut at the median; -1 where every axis has one value."""
     d = gauge.kind.shape[0]
@@ -346,7 +348,10 @@ def _cut_at_median(gauge, axis, n_sample, work):
                 at = b + 1
         cut_before_bin(gauge, axis, at, work)
         return
-    _, work.threshold[0] = cut_few_near(work.sample[axis], n_sample, np.int64(1), n_sample, work.counts)
+    column = work.sample[axis]
+    for i in range(n_sample):
+        work.codes[i] = column[i]
+    _, work.threshold[0] = cut_few_near(work.codes, n_sample, np.int64(1), n_sample, work.counts)
 
 
 @lean_kernel
