@@ -307,3 +307,16 @@ def runs_of_bytes(content: bytes, n_bytes: int) -> list[tuple[int, int]]:
         found.append((int.from_bytes(content[at : at + n_bytes], "little"), head // 2))
         at += n_bytes
     return found
+
+
+def cut_near(codes: Sequence[int], k: int, twice: int) -> tuple[int, int | None]:
+    """How many codes are left of the cut nearest to twice / 2 of them, k on both sides, and the first one on the right.
+
+    The smaller left side where two are as near; (0, None) where there is no cut.
+    """
+    ordered = sorted(codes)
+    places = [at for at in range(k, len(codes) - k + 1) if 0 < at < len(codes) and ordered[at - 1] != ordered[at]]
+    if not places:
+        return 0, None
+    at = min(places, key=lambda place: (abs(2 * place - twice), place))
+    return at, ordered[at]

@@ -24,6 +24,7 @@ from rtree_anon.kernels import gauge as g
 from rtree_anon.kernels.bundles import (
     HEADER_WORDS,
     TREE_VECTORS,
+    boxes_as_stored,
     gather_rows,
     plan_bundles,
     set_masks,
@@ -88,7 +89,7 @@ class Cutter:
         starts = np.concatenate(([0], np.cumsum(tree.sizes[order])))
         emitted = np.empty_like(words)
         gather_rows(words, tree.rows, tree.starts, order, emitted)
-        return self.bundles(emitted, starts, cuts)
+        return self.bundles(emitted, starts, cuts, (tree.boxes, order))
 
     def _tree(self, words: NDArray[np.uint64], number: int) -> LeafTree:
         grid, rows = self.kernel_rows(words)
@@ -136,12 +137,42 @@ class Cutter:
         """The axes that are sets of categories."""
         return np.array([a for a, axis in enumerate(self.space.axes) if axis.kind == Kind.SET], np.int64)
 
-    def bundles(self, words: NDArray[np.uint64], starts: NDArray[np.int64], cuts: Cuts) -> Bundles:
-        """Leaves in order, packed into bundles: whole subtrees that fill a page as far as their tree allows."""
-        layout, n_leaves = self.layout, len(starts) - 1
-        lo = np.empty((n_leaves, layout.n_columns), np.uint64)
+    @cached_property
+    def _plain(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The axes whose kernel codes are their codes, as the kernels number them, and their columns."""
+        if self.grid is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        axes = np.flatnonzero(self.grid.gauge.kind != g.MASK)
+        return axes, np.array(self.grid.axis_of_column, np.int64)[axes]
+
+    def _stored_boxes(
+        self, words: NDArray[np.uint64], starts: NDArray[np.int64], known: tuple[Boxes, NDArray[np.int64]] | None
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Smallest and largest stored number of every column in every leaf."""
+        columns = np.arange(self.layout.n_columns)
+        lo = np.empty((len(starts) - 1, len(columns)), np.uint64)
         hi = np.empty_like(lo)
-        stored_boxes(words, layout.words, starts, lo, hi)
+        if known is not None:
+            boxes, order = known
+            axes, plain = self._plain
+            boxes_as_stored(order, boxes.lo, boxes.hi, axes, plain, self.layout.words.below, g.MISSING, lo, hi)
+            columns = np.setdiff1d(columns, plain)
+        stored_boxes(words, self.layout.words, starts, columns, lo, hi)
+        return lo, hi
+
+    def bundles(
+        self,
+        words: NDArray[np.uint64],
+        starts: NDArray[np.int64],
+        cuts: Cuts,
+        known: tuple[Boxes, NDArray[np.int64]] | None = None,
+    ) -> Bundles:
+        """Leaves in order, packed into bundles: whole subtrees that fill a page as far as their tree allows.
+
+        `known` are boxes in kernel codes and which of them the leaves have, where these are known.
+        """
+        layout, n_leaves = self.layout, len(starts) - 1
+        lo, hi = self._stored_boxes(words, starts, known)
         capacity = payloads(np.empty((1, self.page_bytes), np.uint8)).shape[1] // BYTES_PER_WORD
         directory = HEADER_WORDS + 2 * (self.n_columns + TREE_VECTORS)
         cut_bits = _bits(cuts.depth) + _bits(cuts.looks_at) + _bits(cuts.threshold) + _bits(cuts.left_set)

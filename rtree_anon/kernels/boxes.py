@@ -4,7 +4,7 @@ A box is int32 lo[d] and hi[d] (inclusive codes; not set on MASK axes) and uint6
 (R+-tree paper, section 4) is nothing but this: the values that occur, and no more.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg"
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from rtree_anon.kernels.gauge import box_width
 from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.lanes import LANES, box_of_rows
 
 
 @kernel
@@ -21,12 +22,18 @@ def boxes_of_runs(rows, starts, gauge, lo, hi, mask):
     first_mask, end_mask = gauge.n_linear, gauge.n_masked
     for run in range(starts.shape[0] - 1):
         begin, end = starts[run], starts[run + 1]
+        for a in range(first_mask, end_mask):
+            found = np.uint64(0)
+            for i in range(begin, end):
+                found |= np.uint64(1) << np.uint64(rows[i, a])
+            mask[run, a - first_mask] = found
+        if d >= LANES:  # vectors of axes; the last one overlaps with the one before it
+            for a in range(0, d - LANES, LANES):
+                box_of_rows(rows, begin, end, np.int64(a), lo, hi, np.int64(run))
+            box_of_rows(rows, begin, end, np.int64(d - LANES), lo, hi, np.int64(run))
+            continue
         for a in range(d):
             if first_mask <= a < end_mask:
-                found = np.uint64(0)
-                for i in range(begin, end):
-                    found |= np.uint64(1) << np.uint64(rows[i, a])
-                mask[run, a - first_mask] = found
                 continue
             least = most = rows[begin, a]
             for i in range(begin + 1, end):

@@ -49,29 +49,26 @@ def vector_words(n, bits):
 @kernel
 def gather_rows(words, rows, starts, order, out):
     """Packed rows in leaf order; the last column of `rows` holds the numbers of the rows in `words`."""
-    number = rows.shape[1] - 1
-    at = 0
+    numbers = rows[:, rows.shape[1] - 1]
+    n_words = words.shape[1]
+    at = np.uint64(0)
     for leaf in order:
-        for i in range(starts[leaf], starts[leaf + 1]):
-            r = np.uint32(rows[i, number])
-            for w in range(words.shape[1]):
+        for i in range(np.uint64(starts[leaf]), np.uint64(starts[leaf + 1])):
+            r = np.uint32(numbers[i])
+            for w in range(n_words):
                 out[at, w] = words[r, w]
-            at += 1
+            at += np.uint64(1)
 
 
 @kernel
-def stored_boxes(words, layout, starts, lo, hi):
-    """Smallest and largest stored number of every column (kernels/rowwords.py) in every leaf."""
-    n_columns = lo.shape[1]
-    masks = np.empty(n_columns, np.uint64)
-    for c in range(n_columns):
-        masks[c] = limit_mask(layout.limit[c])
-    for leaf in range(starts.shape[0] - 1):
-        begin, end = starts[leaf], starts[leaf + 1]
-        for c in range(n_columns):
-            w = layout.word[c]
-            shift = layout.shift[c]
-            mask = masks[c]
+def stored_boxes(words, layout, starts, columns, lo, hi):
+    """Smallest and largest stored number (kernels/rowwords.py) of these columns in every leaf."""
+    for c in columns:
+        w = layout.word[c]
+        shift = layout.shift[c]
+        mask = limit_mask(layout.limit[c])
+        for leaf in range(starts.shape[0] - 1):
+            begin, end = starts[leaf], starts[leaf + 1]
             least = most = (words[begin, w] >> shift) & mask
             for i in range(begin + 1, end):
                 stored = (words[i, w] >> shift) & mask
@@ -79,6 +76,18 @@ def stored_boxes(words, layout, starts, lo, hi):
                 most = max(most, stored)
             lo[leaf, c] = least
             hi[leaf, c] = most
+
+
+@kernel
+def boxes_as_stored(order, box_lo, box_hi, axes, columns, below, missing, lo, hi):
+    """The boxes order[0], order[1], ... on some axes, in kernel codes, as stored numbers of these axes' columns."""
+    for leaf in range(order.shape[0]):
+        box = order[leaf]
+        for i in range(axes.shape[0]):
+            least, most = box_lo[box, axes[i]], box_hi[box, axes[i]]
+            c = columns[i]
+            lo[leaf, c] = np.uint64(0) if least == missing else np.uint64(np.int64(least) - below[c])
+            hi[leaf, c] = np.uint64(0) if most == missing else np.uint64(np.int64(most) - below[c])
 
 
 @kernel

@@ -87,10 +87,30 @@ def grow(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, 
     while top > 0:
         top -= 1
         start, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
-        if m <= space.members.shape[0]:
-            _grow_members(
-                rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
-            )
+        if m <= space.members.shape[0]:  # from here on numbers of rows are moved, and rows once, when a leaf is found
+            n_nodes = _set_aside(rows, start, m, depth, space)
+            while n_nodes > 0:
+                n_nodes, sampled = _cut_down(
+                    rows, start, n_nodes, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
+                )
+                if n_nodes > 0:
+                    n_nodes = _cut_top(
+                        rows,
+                        start,
+                        n_nodes,
+                        sampled,
+                        k,
+                        gauge,
+                        preferred,
+                        effort,
+                        worth,
+                        seed,
+                        work,
+                        found,
+                        space,
+                        guard,
+                        record,
+                    )
             continue
         left = cut_node(
             rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
@@ -142,20 +162,6 @@ def cut_node(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, wo
         left = partition_rows(rows, start, m, gauge, axis, work.threshold[0], work.left_set[0])
     _keep_cut(record, start + left, depth, axis, work)
     return left
-
-
-@kernel
-def _grow_members(rows, start, m, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
-    """Cut rows[start:start+m] down to leaves: numbers of rows are moved, and the rows once, when a leaf is found."""
-    top = _set_aside(rows, start, m, depth, space)
-    while top > 0:
-        top, sampled = _cut_down(
-            rows, start, top, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
-        )
-        if top > 0:
-            top = _cut_top(
-                rows, start, top, sampled, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
-            )
 
 
 @lean_kernel
@@ -226,7 +232,7 @@ def _cut_down(rows, start, top, k, gauge, preferred, effort, worth, seed, work, 
     return top, np.int64(-1)
 
 
-@lean_inlined
+@lean_kernel
 def _cut_by_sample(rows, start, begin, m, k, gauge, preferred, effort, worth, seed, work, found, space, guard):
     """Cut the node members[begin:begin+m] by a sample; the axis and the size of the left side, 0 if that is no cut."""
     source, members = space.source, space.members
@@ -251,11 +257,11 @@ def _cut_by_sample(rows, start, begin, m, k, gauge, preferred, effort, worth, se
 
 
 @kernel
-def _cut_top(
-    rows, start, top, sampled, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record
-):
-    """Cut the top node of the stack, whose sample suggests a cut of the axis `sampled` that is not allowed, by a look at
-    all of its rows; the number of nodes that are left then. A node that cannot be cut is a leaf."""
+def _cut_top(rows, start, top, sampled, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
+    """Cut the top node of the stack by a look at all of its rows; the number of nodes that are left then.
+
+    Its sample suggests a cut of the axis `sampled` that is not allowed. A node that cannot be cut is a leaf.
+    """
     source, members, stack = space.source, space.members, space.stack[1]
     top -= 1
     begin, m, depth = stack[top, 0], stack[top, 1], stack[top, 2]
@@ -327,7 +333,7 @@ def _n_drawn(m, effort):
     return min(m, effort.probe_rows)
 
 
-@lean_inlined
+@lean_kernel
 def _sampled_cut(m, n_drawn, k, gauge, preferred, effort, worth, work, found, space):
     """The cut that the drawn rows suggest for their node of m rows, left in `work`; -1 where they show none."""
     if m > effort.probe_nodes:
@@ -394,7 +400,7 @@ def _weighed_cut(rows, start, m, k, gauge, preferred, effort, worth, seed, work,
     By a forecast. Where it shows no valid cut (of a preferred axis), or its sample would be the whole node, nodes are
     searched like small ones as long as the scratch space suffices; of larger ones the most even cut.
     """
-    n_sample = min(m, max(effort.sample_rows, np.int64(_WEIGHED_SAMPLE)), np.int64(work.perm.shape[0]))
+    n_sample = min(m, max(effort.sample_rows, np.int64(_WEIGHED_SAMPLE)), np.int64(work.sample.shape[1]))
     if m > _WEIGHED_SAMPLE:
         draw_numbers(start, m, n_sample, seed, space.drawn)
         for i in range(n_sample):

@@ -40,6 +40,7 @@ class Forecast(NamedTuple):
 
     sample: NDArray[np.int32]  # (axes, rows)
     bins: NDArray[np.uint8]  # (axes, rows)
+    row_bins: NDArray[np.uint8]  # (rows, axes)
     n_bins: NDArray[np.int64]
     edge: NDArray[np.int32]  # (axes, MAX_BINS): the first code of each bin; on MASK axes the category of each bin
     gap: NDArray[np.float64]  # (axes, MAX_BINS): width between a bin and the next
@@ -54,6 +55,7 @@ class Forecast(NamedTuple):
     centre: NDArray[np.float64]  # [MAX_BINS]
     keys: NDArray[np.int64]
     ordered: NDArray[np.int64]
+    codes: NDArray[np.int32]  # of a sample on one axis, and what is found out about them (ranks.py)
     counts: NDArray[np.int32]
     threshold: NDArray[np.int32]  # [1]
     left_set: NDArray[np.uint64]  # [1]
@@ -63,8 +65,9 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
     """Scratch space for samples of up to n_rows rows."""
     share = np.arange(_SHARES + 1) / _SHARES
     return Forecast(
-        np.empty((n_axes, n_rows + ROOM), np.int32),
+        np.empty((n_axes, n_rows), np.int32),
         np.empty((n_axes, n_rows), np.uint8),
+        np.empty((n_rows, n_axes), np.uint8),
         np.zeros(n_axes, np.int64),
         np.zeros((n_axes, MAX_BINS), np.int32),
         np.zeros((n_axes, MAX_BINS)),
@@ -80,12 +83,13 @@ def forecast(n_axes: int, n_rows: int) -> Forecast:
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
         np.empty(n_rows + ROOM, np.int32),
+        np.empty(n_rows + ROOM, np.int32),
         np.zeros(1, np.int32),
         np.zeros(1, np.uint64),
     )
 
 
-@lean_inlined
+@lean_kernel
 def draw_numbers(start, m, n_drawn, seed, drawn):
     """Draw n_drawn of the numbers 0 .. m-1, one at random from each of n_drawn equal parts.
 
@@ -105,7 +109,7 @@ def draw_numbers(start, m, n_drawn, seed, drawn):
         drawn[i] = min(np.int64((i + fraction) * step), m - 1)
 
 
-@lean_inlined
+@lean_kernel
 def median_cut(gauge, preferred, n_sample, work):
     """The widest axis of work.sample (preferred axes first), cut at the median; -1 where every axis has one value."""
     d = gauge.kind.shape[0]
@@ -155,6 +159,8 @@ def bin_axes(gauge, n_sample, n_bins, work):
     """Distribute the sample over bins on every axis."""
     for a in range(gauge.kind.shape[0]):
         _bin_axis(gauge, a, n_sample, n_bins, work)
+        for i in range(n_sample):
+            work.row_bins[i, a] = work.bins[a, i]
 
 
 @lean_kernel
@@ -165,12 +171,12 @@ def price_cuts(gauge, axis, m, n_sample, k, growth, work):
     _sort_by_bin(axis, n_sample, work)
     work.left[:] = 0
     work.price[:, axis] = np.inf
+    bins, left = work.row_bins, work.left
     for cut in range(work.n_bins[axis] - 1):
-        for a in range(d):
-            bins = work.bins[a]
-            left = work.left[a]
-            for q in range(work.begin[cut], work.begin[cut + 1]):
-                left[bins[work.perm[q]]] += 1
+        for q in range(work.begin[cut], work.begin[cut + 1]):
+            row = np.uint32(work.perm[q])
+            for a in range(d):  # one counter after the other: each has time to be written before it is read again
+                left[a, bins[row, a]] += 1
         s1 = work.begin[cut + 1]
         s2 = n_sample - s1
         if s1 == 0 or s2 == 0 or min(s1, s2) * rows_each < k:
@@ -342,7 +348,10 @@ def _cut_at_median(gauge, axis, n_sample, work):
                 at = b + 1
         cut_before_bin(gauge, axis, at, work)
         return
-    _, work.threshold[0] = cut_few_near(work.sample[axis], n_sample, np.int64(1), n_sample, work.counts)
+    column = work.sample[axis]
+    for i in range(n_sample):
+        work.codes[i] = column[i]
+    _, work.threshold[0] = cut_few_near(work.codes, n_sample, np.int64(1), n_sample, work.counts)
 
 
 @lean_kernel

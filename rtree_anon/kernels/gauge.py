@@ -25,7 +25,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.jit import lean_kernel
+from rtree_anon.kernels.jit import lean_inlined, lean_kernel
 
 LINEAR, MASK, GAPPED, TABLE, TREE = 0, 1, 2, 3, 4
 MISSING = np.int32(-(2**31))
@@ -89,7 +89,7 @@ def range_width(gauge, a, lo, hi):
     return gauge.full[a]
 
 
-@lean_kernel
+@lean_inlined
 def box_width(gauge, lo, hi, mask):
     """Width of a box: `lo`, `hi` int32[d] (not read on MASK axes), `mask` uint64[number of MASK axes]."""
     width = 0.0

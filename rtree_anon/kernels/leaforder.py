@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, box_width, mask_width, range_width
-from rtree_anon.kernels.jit import kernel, lean_kernel
+from rtree_anon.kernels.jit import kernel, lean_inlined, lean_kernel
 
 
 @kernel
@@ -65,6 +65,7 @@ class WalkRoom(NamedTuple):
     hi: NDArray[np.int32]
     mask: NDArray[np.uint64]
     width: NDArray[np.float64]
+    leaf_width: NDArray[np.float64]  # by leaf
     todo: NDArray[np.int64]
     visit: NDArray[np.int64]
     swapped: NDArray[np.bool_]
@@ -93,6 +94,7 @@ def walk_room(n_inner, d, n_masks):
         np.empty((n_inner, d), np.int32),
         np.empty((n_inner, n_masks), np.uint64),
         np.empty(n_inner),
+        np.empty(n_inner + 1),
         np.empty(2 * n_inner + 3, np.int64),
         np.empty(n_inner, np.int64),
         np.zeros(n_inner, np.bool_),
@@ -105,7 +107,7 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
     d = lo.shape[1]
     n_masks, n_linear = mask.shape[1], gauge.n_linear
     node_lo, node_hi, node_mask, node_width = room.lo, room.hi, room.mask, room.width
-    todo, visit, swapped_at = room.todo, room.visit, room.swapped
+    leaf_width, todo, visit, swapped_at = room.leaf_width, room.todo, room.visit, room.swapped
     todo[0] = root
     top = 1
     n_visited = 0
@@ -121,16 +123,17 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
         top += 2
     for v in range(n_visited - 1, -1, -1):  # children before parents
         node = visit[v]
-        for child in (left[node], right[node]):
-            first = child == left[node]
-            for a in range(d):
-                child_lo = node_lo[child, a] if child >= 0 else lo[~child, a]
-                child_hi = node_hi[child, a] if child >= 0 else hi[~child, a]
-                node_lo[node, a] = child_lo if first else min(node_lo[node, a], child_lo)
-                node_hi[node, a] = child_hi if first else max(node_hi[node, a], child_hi)
-            for a in range(n_masks):
-                child_mask = node_mask[child, a] if child >= 0 else mask[~child, a]
-                node_mask[node, a] = child_mask if first else node_mask[node, a] | child_mask
+        one, other = left[node], right[node]
+        for child in (one, other):
+            if child < 0:
+                leaf_width[~child] = box_width(gauge, lo[~child], hi[~child], mask[~child])
+        lo_one, hi_one, mask_one = _box(one, node_lo, node_hi, node_mask, lo, hi, mask)
+        lo_other, hi_other, mask_other = _box(other, node_lo, node_hi, node_mask, lo, hi, mask)
+        for a in range(d):
+            node_lo[node, a] = min(lo_one[a], lo_other[a])
+            node_hi[node, a] = max(hi_one[a], hi_other[a])
+        for a in range(n_masks):
+            node_mask[node, a] = mask_one[a] | mask_other[a]
         node_width[node] = box_width(gauge, node_lo[node], node_hi[node], node_mask[node])
     last = entry
     n_emitted = 0
@@ -152,32 +155,24 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
         if last >= 0:
             growth_left = 0.0
             growth_right = 0.0
-            for child in (left[node], right[node]):
-                growth = 0.0
-                if child >= 0:  # two loops, so that neither asks in every turn
-                    for a in range(n_linear):
-                        lowest = min(lo[last, a], node_lo[child, a])
-                        highest = max(hi[last, a], node_hi[child, a])
-                        growth += (np.int64(highest) - np.int64(lowest)) * gauge.scale[a]
-                else:
-                    for a in range(n_linear):
-                        lowest = min(lo[last, a], lo[~child, a])
-                        highest = max(hi[last, a], hi[~child, a])
-                        growth += (np.int64(highest) - np.int64(lowest)) * gauge.scale[a]
-                for a in range(n_linear, gauge.n_masked):
-                    m = a - n_linear
-                    growth += mask_width(
-                        gauge, a, mask[last, m] | (node_mask[child, m] if child >= 0 else mask[~child, m])
-                    )
-                for a in range(gauge.n_masked, d):
-                    lowest = min(lo[last, a], node_lo[child, a] if child >= 0 else lo[~child, a])
-                    highest = max(hi[last, a], node_hi[child, a] if child >= 0 else hi[~child, a])
-                    growth += range_width(gauge, a, lowest, highest)
-                growth -= node_width[child] if child >= 0 else box_width(gauge, lo[~child], hi[~child], mask[~child])
-                if child == left[node]:
-                    growth_left = growth
-                else:
-                    growth_right = growth
+            last_lo, last_hi, last_mask = lo[last], hi[last], mask[last]
+            lo_left, hi_left, mask_left = _box(nearer, node_lo, node_hi, node_mask, lo, hi, mask)
+            lo_right, hi_right, mask_right = _box(farther, node_lo, node_hi, node_mask, lo, hi, mask)
+            for a in range(n_linear):  # two sums at a time: each has to wait for itself
+                scale = gauge.scale[a]
+                lowest, highest = last_lo[a], last_hi[a]
+                growth_left += (np.int64(max(highest, hi_left[a])) - np.int64(min(lowest, lo_left[a]))) * scale
+                growth_right += (np.int64(max(highest, hi_right[a])) - np.int64(min(lowest, lo_right[a]))) * scale
+            for a in range(n_linear, gauge.n_masked):
+                m = a - n_linear
+                growth_left += mask_width(gauge, a, last_mask[m] | mask_left[m])
+                growth_right += mask_width(gauge, a, last_mask[m] | mask_right[m])
+            for a in range(gauge.n_masked, d):
+                lowest, highest = last_lo[a], last_hi[a]
+                growth_left += range_width(gauge, a, min(lowest, lo_left[a]), max(highest, hi_left[a]))
+                growth_right += range_width(gauge, a, min(lowest, lo_right[a]), max(highest, hi_right[a]))
+            growth_left -= node_width[nearer] if nearer >= 0 else leaf_width[~nearer]
+            growth_right -= node_width[farther] if farther >= 0 else leaf_width[~farther]
             if growth_right < growth_left:
                 nearer, farther = farther, nearer
                 swapped = True
@@ -188,6 +183,14 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
         top += 3
     for i in range(n_inner):
         flipped[i] = swapped_at[between[i]]
+
+
+@lean_inlined
+def _box(child, node_lo, node_hi, node_mask, lo, hi, mask):
+    """The box of an inner node, or of ~leaf."""
+    if child >= 0:
+        return node_lo[child], node_hi[child], node_mask[child]
+    return lo[~child], hi[~child], mask[~child]
 
 
 @kernel

@@ -93,10 +93,11 @@ def unpack_rows(words, layout, first_column, target, out_missing, out):
             below = layout.below[first_column + c]
             mask = masks[c]
             gap = out_missing[c]
-            t = target[c]
-            for i in range(begin, end):
-                stored = (words[i, w] >> shift) & mask
-                out[i, t] = gap if stored == np.uint64(0) else np.int64(stored) + below
+            word = words[begin:end, w]
+            column = out[begin:end, target[c]]
+            for i in range(end - begin):
+                stored = (word[i] >> shift) & mask
+                column[i] = gap if stored == np.uint64(0) else np.int64(stored) + below
 
 
 @kernel

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
 from rtree_anon.kernels.guard import weigh_cuts
 from rtree_anon.kernels.jit import lean_inlined, lean_kernel
-from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes
+from rtree_anon.kernels.lanes import LANES, box_sides, sweep_boxes, sweep_two_boxes
 from rtree_anon.kernels.ranks import FEW, ROOM, cut_few_near, rank_all
 from rtree_anon.kernels.room import dearer
 from rtree_anon.kernels.sorting import sort_distinct
@@ -403,8 +403,13 @@ def _grow_boxes(block, m, k, gauge, found):
     for i in range(m):
         left[i] = 0.0
         right[i] = 0.0
-    for sweep in range((gauge.n_linear + LANES - 1) // LANES):
-        points = found.points[sweep]
+    n_sweeps = (gauge.n_linear + LANES - 1) // LANES
+    for sweep in range(0, n_sweeps - 1, 2):
+        one, other = found.points[sweep], found.points[sweep + 1]
+        sweep_two_boxes(one, other, order, np.int64(0), m - k, np.int64(1), left)
+        sweep_two_boxes(one, other, order, m - 1, k - 1, np.int64(-1), right)
+    if n_sweeps % 2 == 1:
+        points = found.points[n_sweeps - 1]
         sweep_boxes(points, order, np.int64(0), m - k, np.int64(1), left)
         sweep_boxes(points, order, m - 1, k - 1, np.int64(-1), right)
     for a in range(gauge.n_linear, gauge.kind.shape[0]):
