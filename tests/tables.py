@@ -38,11 +38,16 @@ class Table:
 
 @st.composite
 def tables(
-    draw: st.DrawFn, max_rows: int = 60, min_rows: int = 1, flavours: Sequence[str] = FLAVOURS, max_axes: int = 5
+    draw: st.DrawFn,
+    max_rows: int = 60,
+    min_rows: int = 1,
+    flavours: Sequence[str] = FLAVOURS,
+    max_axes: int = 5,
+    min_axes: int = 1,
 ) -> Table:
     """A table; the axes are drawn by Hypothesis (so they shrink), the values follow from a drawn seed."""
     n = draw(st.integers(min_rows, max_rows))
-    chosen = draw(st.lists(st.sampled_from(flavours), min_size=1, max_size=max_axes))
+    chosen = draw(st.lists(st.sampled_from(flavours), min_size=min_axes, max_size=max_axes))
     wide = draw(st.booleans()) or any(flavour in _NEEDS_INT64 for flavour in chosen)
     gaps = draw(st.lists(st.sampled_from([0.0, 0.0, 0.1, 0.6]), min_size=len(chosen), max_size=len(chosen)))
     weights = draw(st.lists(st.sampled_from([1.0, 1.0, 0.25, 3.0]), min_size=len(chosen), max_size=len(chosen)))

@@ -4,7 +4,7 @@ A box is int32 lo[d] and hi[d] (inclusive codes; not set on MASK axes) and uint6
 (R+-tree paper, section 4) is nothing but this: the values that occur, and no more.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg, unreachable"
 
 from __future__ import annotations
 

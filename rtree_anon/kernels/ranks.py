@@ -5,7 +5,7 @@ does not find them itself (as in lanes.py). That takes n comparisons per number,
 wrong: up to a hundred numbers or so nothing is faster (measured against insertion sort, merging and numba's quicksort).
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg, unreachable"
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtree_anon.kernels.jit import lean_inlined, lean_kernel
+from rtree_anon.kernels.jit import lean_kernel
 
-_COUNTED = 96
+_COUNTED = 64
 
 
-@lean_inlined
+@lean_kernel
 def sort_distinct(keys, m, out):
     """out[:m] becomes keys[:m] in ascending order; all keys are different. `keys` is used as scratch space."""
     if m <= _COUNTED:
@@ -42,7 +42,7 @@ def sort_distinct(keys, m, out):
         run *= 2
 
 
-@lean_inlined
+@lean_kernel
 def _sort_by_counting(keys, n, out):
     # Loops from 0, so that numba knows no index to be negative: otherwise there is no vector in it.
     for i in range(n):

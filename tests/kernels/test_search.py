@@ -84,13 +84,17 @@ class Search:
         return naive.Cut(rows[:left], rows[left:])
 
 
+# More axes than one vector has lanes: two, three, four vectors.
+many_axes = tables(min_rows=2, max_rows=30, flavours=("linear", "linear", "linear", "set"), min_axes=9, max_axes=27)
+
+
 def nearly(cost: float) -> object:
     """Prices are sums of widths in single precision, of at most 50 rows."""
     return pytest.approx(cost, rel=1e-5, abs=1e-5)
 
 
 @settings(max_examples=150, deadline=None)
-@given(tables(min_rows=2, max_rows=50), st.integers(0, 2**32), st.data())
+@given(tables(min_rows=2, max_rows=50) | many_axes, st.integers(0, 2**32), st.data())
 def test_the_best_cut_of_every_axis_is_found(table: Table, seed: int, data: st.DataObject) -> None:
     search = Search(table, seed, data.draw(st.integers(1, len(table.rows) // 2)))
     grid: Grid = search.grid
