@@ -2,8 +2,9 @@
 
     0    kind: 1 insert, 2 delete, 3 update
     1    1 where more records of the same operation follow, else 0
-    2-7  zeros
-    8    number of ids (u64), then the ids (i64)
+    2    1 where ids are consecutive, else 0
+    3-7  zeros
+    8    number of ids (u64), then the ids (i64); only the first where they are consecutive
     ...  insert and update: the rows, as an Arrow IPC stream of the columns that the schema names
 
 Rows are kept as values, not as codes: coding them again finds the same codes, and grows domains, categories and
@@ -23,7 +24,8 @@ from numpy.typing import NDArray
 from rtree_anon.errors import CorruptionError
 from rtree_anon.io.row_bytes import RowBatch, rows_from_bytes, rows_to_bytes
 
-_HEADER = struct.Struct("<BB6xQ")
+_HEADER = struct.Struct("<BBB5xQ")
+_MOST_IN_A_ROW = 1 << 20  # far more than a record has; a number in a file must not ask for terabytes
 
 Ids = NDArray[np.int64]
 
@@ -67,23 +69,28 @@ def operations(records: Iterable[bytes]) -> Iterator[Operation]:
 
 
 def _record(kind: Kind, more: bool, ids: Ids, batch: RowBatch | None) -> bytes:
-    parts = [_HEADER.pack(kind, more, len(ids)), ids.astype("<i8").tobytes()]
-    if batch is not None:
-        parts.append(rows_to_bytes(batch))
-    return b"".join(parts)
+    # Ids that the index gives out are consecutive.
+    in_a_row = batch is not None and 0 < len(ids) <= _MOST_IN_A_ROW and bool((np.diff(ids) == 1).all())
+    before = _HEADER.pack(kind, more, in_a_row, len(ids)) + ids[: 1 if in_a_row else None].astype("<i8").tobytes()
+    return before if batch is None else rows_to_bytes(batch, before)
 
 
 def _parsed(record: bytes) -> tuple[Kind, bool, Ids, list[RowBatch]]:
     try:
-        kind, more, n = _HEADER.unpack_from(record)
-        if n * 8 > len(record) - _HEADER.size:
+        kind, more, in_a_row, n = _HEADER.unpack_from(record)
+        if in_a_row and n > _MOST_IN_A_ROW:
+            raise ValueError("it has too many ids")
+        n_stored = min(n, 1) if in_a_row else n
+        if n_stored * 8 > len(record) - _HEADER.size:
             raise ValueError("it is too short")
-        ids = np.frombuffer(record, "<i8", n, _HEADER.size).astype(np.int64)
+        ids = np.frombuffer(record, "<i8", n_stored, _HEADER.size).astype(np.int64)
         batches: list[RowBatch] = []
         if Kind(kind) != Kind.DELETE:
-            batches = rows_from_bytes(memoryview(record)[_HEADER.size + 8 * n :])
+            batches = rows_from_bytes(memoryview(record)[_HEADER.size + 8 * n_stored :])
             if sum(batch.num_rows for batch in batches) != n:
                 raise ValueError("it has another number of rows")
+        if in_a_row:
+            ids = ids + np.arange(n)
         return Kind(kind), bool(more), ids, batches
     except (struct.error, ValueError) as error:
         raise CorruptionError(f"A record of the journal is damaged: {error}. Restore the index from a copy.") from error

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,13 @@ from rtree_anon.io.coding import RowCoder
 from rtree_anon.io.loading import prepare_load
 from rtree_anon.io.row_bytes import RowBatch, in_pieces
 from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
+from rtree_anon.release.in_threads import in_order
 from rtree_anon.storage.protocol import PageStore
 
 _PENDING_SHARE = 0.3  # of the memory but for that: a checkpoint needs several times as much as what it works in
 _WORK_BYTES = 24 << 20  # for the rows of the tree that a checkpoint is busy with
 _DICTIONARY_SHARE = 0.25
-_RECORD_ROWS = 1 << 14  # at most, so that a record fits the journal
+_RECORD_ROWS = 1 << 16  # at most, so that a record fits the journal
 _RECORD_BYTES = 8 << 20
 
 Ids = NDArray[np.int64]
@@ -215,15 +217,16 @@ class Streaming:
                 if self._is_bound and not (has_room and _codes_stay(RowCoder(self._schema), prepared.coder)):
                     raise NeedsLoadError(prepared.rows_again(rows))
                 stored = prepared.stored
-                for batch, part in prepared.coded_rows(_RECORD_ROWS):
-                    batches += in_pieces(batch, _RECORD_BYTES)
-                    codes = part[:-1] if stored.has_own_ids else part
-                    parts.append(waiting(codes))
-                    n += codes.shape[1]
-                    if stored.has_own_ids:
-                        named.append(part[-1])
-                    if stored.key_column is not None:
-                        named_by.append(stored.key_codes(codes))
+                threads = self._resources.threads if prepared.n_rows > _RECORD_ROWS else 1
+                work = partial(_as_they_wait, stored)
+                for pieces, part, own_ids, own_codes in in_order(prepared.coded_rows(_RECORD_ROWS), work, threads):
+                    batches += pieces
+                    parts.append(part)
+                    n += sum(piece.num_rows for piece in pieces)
+                    if own_ids is not None:
+                        named.append(own_ids)
+                    if own_codes is not None:
+                        named_by.append(own_codes)
                 schema = prepared.schema
             own = np.concatenate([np.empty(0, np.int64), *named]) if stored.has_own_ids else None
             own_keys = None
@@ -361,6 +364,17 @@ class Streaming:
         """Outside the lock: calls from many threads share a sync."""
         if durable:
             self.flush()
+
+
+def _as_they_wait(
+    stored: StoredColumns, coded: Callable[[], tuple[RowBatch, Codes]]
+) -> tuple[list[RowBatch], Codes | Block, Ids | None, Codes | None]:
+    """Rows as the journal takes them, and as they wait; the ids that they come with, and the keys of these."""
+    batch, codes = coded()
+    ids = codes[-1] if stored.has_own_ids else None
+    codes = codes if ids is None else codes[:-1]
+    keys = None if stored.key_column is None else stored.key_codes(codes)
+    return in_pieces(batch, _RECORD_BYTES), waiting(codes), ids, keys
 
 
 def _codes_stay(before: RowCoder, after: RowCoder) -> bool:

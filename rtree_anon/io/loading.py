@@ -15,7 +15,7 @@ the threads that code them: dictionaries grow while a batch is read, before it i
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -188,16 +188,22 @@ class PreparedLoad:
             if next_id is not None:
                 next_id += piece.batch.num_rows
 
-    def coded_rows(self, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
-        """All rows, as they would have to be handed in again, and coded: codes[column, row], ids only where they are
-        the rows' keys."""
-        names = list(self.schema.column_names)
-        for piece in resized(self._source.pieces(names, batch_rows), batch_rows):
-            codes = self._codes(piece, self._numbers(piece), None)
+    def coded_rows(self, batch_rows: int) -> Iterator[Callable[[], tuple[pa.RecordBatch, NDArray[np.int64]]]]:
+        """All rows, to be coded by any thread: as they would have to be handed in again, and codes[column, row].
+
+        Ids are among the codes only where they are the rows' keys.
+        """
+
+        def coded(piece: Piece, numbers: dict[str, NDArray[np.int32]]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+            codes = self._codes(piece, numbers, None)
             wide = codes.astype(np.int64)
             if codes.dtype != np.int64:
                 wide[codes == missing_code(codes.dtype)] = missing_code(np.int64)
-            yield typed(piece, self._parsed).batch, wide
+            return typed(piece, self._parsed).batch, wide
+
+        names = list(self.schema.column_names)
+        for piece in resized(self._source.pieces(names, batch_rows), batch_rows):
+            yield partial(coded, piece, self._numbers(piece))
 
     def rows_again(self, given: Any) -> Any:
         """What can be handed in once more: `given`, or where that was a stream, what it held."""

@@ -9,9 +9,10 @@ import pyarrow as pa
 RowBatch: TypeAlias = pa.RecordBatch
 
 
-def rows_to_bytes(batch: RowBatch) -> bytes:
-    """A batch as bytes."""
+def rows_to_bytes(batch: RowBatch, before: bytes = b"") -> bytes:
+    """A batch as bytes, behind those that come before it."""
     sink = pa.BufferOutputStream()
+    sink.write(before)
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     content: bytes = sink.getvalue().to_pybytes()
