@@ -429,7 +429,7 @@ def _cheapest(stack, tail, gauge, best, before, bottom, begin, end, rows, k1):
             lo = min(stack.lo[o, i], tail.lo[0, o])
             hi = max(stack.hi[o, i], tail.hi[0, o])
             stack.extra[i] += range_width(gauge, gauge.n_masked + o, lo, hi)
-    return cheapest_group(
+    return cheapest_group(  # type: ignore[call-arg]
         stack.ends,
         tail.ends,
         stack.extra,

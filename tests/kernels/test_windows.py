@@ -60,12 +60,9 @@ def test_no_group_of_the_window_is_cheaper(
         for a in range(n_axes):
             width -= lower[a] + lower[n_axes + a]
         here = rows - before[bottom + i]
-        if (
-            here >= k1
-            and best[bottom + i] + here * width <= expected < np.inf
-            or (here >= k1 and best[bottom + i] + here * width < expected)
-        ):
-            expected, where = best[bottom + i] + here * width, bottom + i
+        cost = best[bottom + i] + here * width
+        if here >= k1 and cost <= expected and cost < np.inf:
+            expected, where = cost, bottom + i
     cost, begin = call(ends, tail, widths, best, before, bottom, first, n_chunks, rows, k1)
     assert cost == pytest.approx(expected)
     assert begin == where
