@@ -30,6 +30,7 @@ from rtree_anon.release.columns import ALL, NONE
 from rtree_anon.space import missing_code
 
 _BLOCK_ROWS = 1 << 16  # with fewer, threads wait for each other between the steps
+_NOT_EVERY_ROW = "the groups do not hold every row exactly once"
 _ROWS_PER_THREAD = 1 << 18  # fewer rows than that are not worth a second thread
 
 
@@ -74,8 +75,8 @@ def verify_groups(
         if outside is not None:
             raise _refused(f"a value of {table.space.axes[outside].name!r} lies outside its group's generalized value")
         return
-    if int(sizes.sum()) != table.n_rows or not (np.bincount(row_numbers, minlength=table.n_rows) == 1).all():
-        raise _refused("the groups do not hold every row exactly once")
+    if len(row_numbers) != table.n_rows or int(sizes.sum()) != table.n_rows:
+        raise _refused(_NOT_EVERY_ROW)
     limits = np.iinfo(table.codes.dtype)
     for axis, each in zip(table.space.axes, bounds, strict=True):
         if each.mask is not None or each.first.dtype == each.last.dtype == table.codes.dtype:
@@ -85,14 +86,23 @@ def verify_groups(
     inside = _Inside(table, bounds, row_numbers, sizes)
     starts = range(0, table.n_rows, _BLOCK_ROWS)
     if table.n_rows <= _ROWS_PER_THREAD:
+        _require_every_row(row_numbers)
         outside = next((axis for axis in map(inside.first_axis_outside, starts) if axis is not None), None)
     else:
         with ThreadPoolExecutor() as pool:
-            found = list(pool.map(inside.first_axis_outside, starts, chunksize=1))
-        outside = next((axis for axis in found if axis is not None), None)
+            every_row = pool.submit(_require_every_row, row_numbers)
+            found = pool.map(inside.first_axis_outside, starts, chunksize=1)
+            every_row.result()  # before what looks at rows by their numbers
+            outside = next((axis for axis in list(found) if axis is not None), None)
     if outside is not None:
         name = table.space.axes[outside].name
         raise _refused(f"a value of {name!r} lies outside its group's generalized value")
+
+
+def _require_every_row(row_numbers: NDArray[np.int64]) -> None:
+    n_rows = len(row_numbers)
+    if int(row_numbers.min()) < 0 or not (np.bincount(row_numbers, minlength=n_rows) == 1).all():
+        raise _refused(_NOT_EVERY_ROW)
 
 
 def verify_model(
