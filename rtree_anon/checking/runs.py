@@ -109,14 +109,15 @@ def runs_in(piece: Piece, grouped_by: Sequence[str]) -> tuple[NDArray[np.int64],
     """Where the runs of a piece begin, which has at least one row; the values of its first and of its last row."""
     begins = np.zeros(piece.num_rows, np.bool_)
     begins[0] = True
-    first_row, last_row = {}, {}
+    first_and_last = pa.array([0, piece.num_rows - 1])
+    rows = {}
     for name in dict.fromkeys(grouped_by):
         column = piece.column(name)
         for values in _comparable(column, name):
             begins[1:] |= values[1:] != values[:-1]
-        first_row[name] = column.take(pa.array([0]))  # a slice would keep the whole column alive
-        last_row[name] = column.take(pa.array([len(column) - 1]))
-    return np.flatnonzero(begins), pa.table(first_row), pa.table(last_row)
+        rows[name] = column.take(first_and_last)  # a slice would keep the whole column alive
+    table = pa.table(rows)
+    return np.flatnonzero(begins), table.slice(0, 1), table.slice(1, 1)
 
 
 def _comparable(column: pa.ChunkedArray, name: str) -> Iterator[NDArray[Any]]:
