@@ -139,7 +139,7 @@ def publish_file(
     try:
         write(making)
         with explained("publish the file", path):
-            sync_file(making, fs=fs)
+            _sync(fs, making)
             fs.rename(making, path)
             fs.sync_directory(parent)
     except BaseException:
@@ -157,12 +157,16 @@ def sync_file(path: str, *, fs: FileSystem = OPERATING_SYSTEM) -> None:
     Whoever reads a file again before it is published can have it synced meanwhile; publishing then has little to do. An
     error must not be ignored: the system reports what it could not write only once.
     """
-    with explained("make the file durable", path):
-        file = fs.open(path, Access.READ)
-        try:
-            file.sync()
-        finally:
-            file.close()
+    with explained("publish the file", path):
+        _sync(fs, path)
+
+
+def _sync(fs: FileSystem, path: str) -> None:
+    file = fs.open(path, Access.READ)
+    try:
+        file.sync()
+    finally:
+        file.close()
 
 
 def read_publication(directory: str | PathLike[str], *, fs: FileSystem = OPERATING_SYSTEM) -> dict[str, Any]:
