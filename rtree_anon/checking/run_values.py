@@ -21,8 +21,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rtree_anon.checking.checker import check, check_groups, columns_of
-from rtree_anon.checking.runs import run_starts
-from rtree_anon.checking.sources import map_pieces
+from rtree_anon.checking.runs import runs_in
+from rtree_anon.checking.sources import Piece, map_pieces
 
 _COMPARED = ("t", "t_ordered", "beta", "beta_enhanced", "delta")
 _VALUE, _ROWS = "value", "rows"
@@ -131,24 +131,24 @@ def _blocks(edges: Sequence[int]) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _measured(piece: pa.Table, grouped_by: Sequence[str], asked: _Asked) -> _Piece | None:
+def _measured(piece: Piece, grouped_by: Sequence[str], asked: _Asked) -> _Piece | None:
     if not piece.num_rows:
         return None
-    shown, rows = piece.select(list(dict.fromkeys(grouped_by))), piece.select(list(asked.names))
-    starts = run_starts(piece, grouped_by)
+    starts, first_row, last_row = runs_in(piece, grouped_by)
+    rows = piece.table(asked.names)
     edges = [*starts.tolist(), piece.num_rows]
     inside = all(
         asked.of(rows.slice(edges[first], edges[end] - edges[first]), starts[first:end] - edges[first])
         for first, end in _blocks(edges)
     )
 
-    def copied(table: pa.Table, begin: int, end: int) -> pa.Table:  # a slice would keep the whole piece alive
-        return table.take(pa.array(np.arange(begin, end)))
+    def copied(begin: int, end: int) -> pa.Table:  # a slice would keep the whole piece alive
+        return rows.take(pa.array(np.arange(begin, end)))
 
     return _Piece(
         inside,
-        copied(shown, 0, 1),
-        copied(shown, piece.num_rows - 1, piece.num_rows),
-        copied(rows, 0, edges[1]),
-        copied(rows, edges[-2], edges[-1]) if len(starts) > 1 else None,
+        first_row,
+        last_row,
+        copied(0, edges[1]),
+        copied(edges[-2], edges[-1]) if len(starts) > 1 else None,
     )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.checking.checker import check, columns_of, weights_of
 from rtree_anon.checking.columns import code_column, plain_column
-from rtree_anon.checking.sources import map_pieces
+from rtree_anon.checking.sources import Piece, map_pieces
 from rtree_anon.errors import InputError
 
 
@@ -83,36 +83,41 @@ class _Runs:
         return _Runs(self.n_rows + other.n_rows, n_runs, head, tail, inside, self.first_row, other.last_row)
 
 
-def _runs_of(piece: pa.Table, grouped_by: Sequence[str], counts: str | None) -> _Runs | None:
+def _runs_of(piece: Piece, grouped_by: Sequence[str], counts: str | None) -> _Runs | None:
     n_rows = piece.num_rows
     if n_rows == 0:
         return None
-    starts = run_starts(piece, grouped_by)
+    starts, first_row, last_row = runs_in(piece, grouped_by)
     if counts is None:
         lengths = np.diff(starts, append=n_rows)
     else:
         weights = weights_of(piece.column(counts), counts)
         n_rows = int(weights.sum())
         lengths = np.add.reduceat(weights, starts)
-    rows = piece.select(list(dict.fromkeys(grouped_by)))
     return _Runs(
         n_rows,
         len(lengths),
         int(lengths[0]),
         int(lengths[-1]),
         float(lengths[1:-1].min(initial=np.iinfo(np.int64).max)),
-        *(rows.take(pa.array([place])) for place in (0, len(rows) - 1)),  # a slice would keep the whole piece alive
+        first_row,
+        last_row,
     )
 
 
-def run_starts(piece: pa.Table, grouped_by: Sequence[str]) -> NDArray[np.int64]:
-    """Where the runs of a table begin, which has at least one row."""
+def runs_in(piece: Piece, grouped_by: Sequence[str]) -> tuple[NDArray[np.int64], pa.Table, pa.Table]:
+    """Where the runs of a piece begin, which has at least one row; the values of its first and of its last row."""
     begins = np.zeros(piece.num_rows, np.bool_)
     begins[0] = True
+    first_and_last = pa.array([0, piece.num_rows - 1])
+    rows = {}
     for name in dict.fromkeys(grouped_by):
-        for values in _comparable(piece.column(name), name):
+        column = piece.column(name)
+        for values in _comparable(column, name):
             begins[1:] |= values[1:] != values[:-1]
-    return np.flatnonzero(begins)
+        rows[name] = column.take(first_and_last)  # a slice would keep the whole column alive
+    table = pa.table(rows)
+    return np.flatnonzero(begins), table.slice(0, 1), table.slice(1, 1)
 
 
 def _comparable(column: pa.ChunkedArray, name: str) -> Iterator[NDArray[Any]]:

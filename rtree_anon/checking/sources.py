@@ -39,6 +39,29 @@ class Columns(Protocol):
         """One of the chosen columns."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a file, of which columns are read when they are asked for: `read` gives the named ones.
+
+    One after the other they can do with the memory of one, which is still in the processor's cache when it is used.
+    """
+
+    num_rows: int
+    names: Sequence[str]
+    read: Callable[[list[str]], pa.Table]
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One of the chosen columns."""
+        column = self.read([name]).column(0)
+        if len(column) != self.num_rows:
+            raise pa.ArrowInvalid(f"the column {name!r} has {len(column)} rows where there should be {self.num_rows}")
+        return column
+
+    def table(self, names: Sequence[str] | None = None) -> pa.Table:
+        """Some of the chosen columns, or all of them, at once."""
+        return self.read(list(dict.fromkeys(self.names if names is None else names)))
+
+
 @contextmanager
 def open_columns(table: Any, choose: ChooseColumns) -> Iterator[Columns]:
     """The columns of `table` that `choose` picks from its column names.
@@ -58,7 +81,7 @@ def open_columns(table: Any, choose: ChooseColumns) -> Iterator[Columns]:
 
 
 def map_pieces(
-    path: str | os.PathLike[str], choose: ChooseColumns, measure: Callable[[pa.Table], _Measured]
+    path: str | os.PathLike[str], choose: ChooseColumns, measure: Callable[[Piece], _Measured]
 ) -> list[_Measured]:
     """measure(piece) for every piece of a file, in order; of the chosen columns, and only a few pieces at a time.
 
@@ -76,7 +99,11 @@ def map_pieces(
                 if not hasattr(local, "file"):  # a reader for each thread
                     local.file = pyarrow.parquet.ParquetFile(path, metadata=metadata, page_checksum_verification=True)
                     opened.append(local.file)
-                return measure(local.file.read_row_group(group, names, use_threads=False))
+
+                def read(some: list[str]) -> pa.Table:
+                    return local.file.read_row_group(group, some, use_threads=False)
+
+                return measure(Piece(metadata.row_group(group).num_rows, names, read))
 
             try:
                 with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -85,7 +112,8 @@ def map_pieces(
                 for file in opened:
                     file.close()
         with pyarrow.csv.open_csv(path, **_csv_options(path, _delimiter(path), choose)) as stream:
-            return [measure(pa.Table.from_batches([batch])) for batch in stream]
+            tables = (pa.Table.from_batches([batch]) for batch in stream)
+            return [measure(Piece(len(table), table.column_names, table.select)) for table in tables]
 
 
 @contextmanager

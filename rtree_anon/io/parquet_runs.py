@@ -187,7 +187,7 @@ class _Column:
     numbers: NDArray[np.integer]
     lengths: NDArray[np.int64]
     present: NDArray[np.bool_] | None
-    plain: Callable[[NDArray[np.int64]], tuple[bytes, Struct]]
+    plain: Callable[[NDArray[np.integer]], tuple[bytes, Struct]]
 
 
 def _numbered(name: str, values: pa.Array, lengths: NDArray[np.int64]) -> _Column | None:
@@ -202,7 +202,7 @@ def _numbered(name: str, values: pa.Array, lengths: NDArray[np.int64]) -> _Colum
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal128(kind):
         coded = values.dictionary_encode()
 
-        def texts(distinct: NDArray[np.int64]) -> tuple[bytes, Struct]:
+        def texts(distinct: NDArray[np.integer]) -> tuple[bytes, Struct]:
             return _plain_by_arrow(coded.dictionary.take(pa.array(distinct)))
 
         return _Column(name, coded.indices.to_numpy(), lengths, present, texts)
@@ -215,8 +215,8 @@ def _numbered(name: str, values: pa.Array, lengths: NDArray[np.int64]) -> _Colum
     raw = raw_values(values, own).astype(stored, copy=False)
     as_numbers = raw.view(np.dtype(f"i{raw.itemsize}"))
 
-    def numbers(distinct: NDArray[np.int64]) -> tuple[bytes, Struct]:
-        found = distinct.astype(as_numbers.dtype).view(stored)
+    def numbers(distinct: NDArray[np.integer]) -> tuple[bytes, Struct]:
+        found = distinct.astype(as_numbers.dtype, copy=False).view(stored)
         return found.tobytes(), _ends(found)
 
     return _Column(name, as_numbers, lengths, present, numbers)
@@ -226,26 +226,38 @@ class _Room:
     """Memory in which columns are encoded, kept for the next row group: fresh memory takes longer than filling it."""
 
     def __init__(self) -> None:
-        self._values, self._distinct = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._runs = np.empty(0, np.uint8)
+        self._values, self._distinct, self._runs = (np.empty(0, np.uint8) for _ in range(3))
 
     def encoded(self, columns: Sequence[_Column]) -> Iterator[tuple[_Column, int, bytes, Struct, bytes]]:
         """Of columns with the same runs: how many distinct values there are, these, their ends, and the runs."""
         n_columns, n_runs = len(columns), len(columns[0].lengths)
         n = n_columns * n_runs
-        if n > len(self._values):
-            self._values, self._distinct = np.empty(n, np.int64), np.empty(n, np.int64)
+        if n * MOST_RUN_BYTES > len(self._runs):
+            self._values, self._distinct = np.empty(8 * n, np.uint8), np.empty(8 * n, np.uint8)
             self._runs = np.empty(n * MOST_RUN_BYTES, np.uint8)
-        values, distinct = (part[:n].reshape(n_columns, n_runs) for part in (self._values, self._distinct))
-        runs = self._runs[: n * MOST_RUN_BYTES].reshape(n_columns, n_runs * MOST_RUN_BYTES)
-        for row, column in zip(values, columns, strict=True):
+        dtype: Any = np.int64 if any(column.numbers.itemsize > 4 for column in columns) else np.int32
+        values, distinct = (part.view(dtype)[:n] for part in (self._values, self._distinct))
+        for row, column in zip(values.reshape(n_columns, n_runs), columns, strict=True):
             row[:] = column.numbers
-        n_distinct, n_run_bytes = np.empty(n_columns, np.int64), np.empty(n_columns, np.int64)
-        encode_columns(values, columns[0].lengths, distinct, n_distinct, runs, n_run_bytes)
+        ends_of_distinct, ends_of_runs = np.zeros((2, n_columns + 1), np.int64)
+        encode_columns(
+            values.reshape(n_columns, n_runs),
+            columns[0].lengths,
+            distinct,
+            ends_of_distinct[1:],
+            self._runs,
+            ends_of_runs[1:],
+        )
         for number, column in enumerate(columns):
-            n_values = int(n_distinct[number])
-            plain, ends = column.plain(distinct[number, :n_values])
-            yield column, n_values, plain, ends, runs[number, : n_run_bytes[number]].tobytes()
+            begin, end = ends_of_distinct[number : number + 2]
+            plain, ends = column.plain(distinct[begin:end])
+            yield (
+                column,
+                int(end - begin),
+                plain,
+                ends,
+                self._runs[ends_of_runs[number] : ends_of_runs[number + 1]].tobytes(),
+            )
 
 
 def _ends(distinct: NDArray[Any]) -> Struct:

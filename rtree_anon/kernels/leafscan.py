@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import mask_width, range_width
 from rtree_anon.kernels.jit import inlined, kernel
+from rtree_anon.kernels.windows import WINDOW_LANES, cheapest_group
 
 # A group that has 2 * k1 rows besides its largest block can always be divided into two of k1 rows or more, and that
 # never costs more. So the best groups are found among those with fewer.
@@ -26,6 +27,7 @@ WINDOW = 2
 # so that the time does not depend on k1. Finer blocks give better groups: the penalty at k1 = 1000 was 4 % higher with
 # blocks of k1 / 24 rows (on `patients`; 2 % on `agrawal`).
 BLOCK_SCALE = 3
+_THREE, _SEVEN = np.uint64(3), np.uint64(7)  # union i is in lane i & 7 of chunk i >> 3
 
 
 @kernel
@@ -89,7 +91,8 @@ def optimal_scan(order, sizes, lo, hi, mask, gauge, k1):
 
         best[e] = min over s of  best[s] + rows(s, e) * width(s, e),   rows(s, e) >= k1
 
-    over blocks of whole leaves. Only groups with fewer than WINDOW * k1 rows besides their largest block are tried.
+    over blocks of whole leaves. A group that can be divided into two of k1 rows or more is not tried: that never costs
+    more. It can where its blocks before the shortest group that ends with it have k1 rows.
 
     The union of the blocks s .. e - 1 is that of s .. middle and middle + 1 .. e - 1 (`stack` and `tail`). The first
     kind is made anew for all s only when every group that is tried begins after the middle, so that a union costs the
@@ -115,54 +118,47 @@ def best_divisions(order, sizes, lo, hi, mask, gauge, k1, block_end):
     The penalty is infinite where there is no division. `block_end` are the ends of the blocks in the order.
     """
     n_blocks = block_end.shape[0]
-    before = np.zeros(n_blocks + 1, np.int64)  # rows before each block
-    recent = _boxes(lo.shape[1], mask.shape[1], np.int64(128))  # of the blocks kept_from .. e - 1
-    kept_from = 0
-    stack = _unions(gauge, np.int64(64))
-    tail = _unions(gauge, np.int64(1))
-    widths = np.empty(64)
-    best = np.full(n_blocks + 1, np.inf)
+    before = np.full(n_blocks + 1 + WINDOW_LANES, np.inf)  # rows before each block; eight are read at once
+    before[0] = 0.0
+    best = np.full(n_blocks + 1 + WINDOW_LANES, np.inf)
     best[0] = 0.0
     previous = np.full(n_blocks + 1, -1, np.int64)
+    recent = _boxes(gauge, np.int64(128))  # of the blocks kept_from .. e - 1
+    kept_from = 0
+    stack = _unions(gauge, np.int64(64))
+    tail = _boxes(gauge, np.int64(1))
     first = 0  # the longest group that is tried begins here
     shortest = 0  # and the shortest one here
     bottom = 0  # the unions in the stack are those of the blocks bottom .. middle, bottom + 1 .. middle, ...
     middle = -1
     for e in range(1, n_blocks + 1):
-        if e - kept_from > recent.lo.shape[0]:  # a few boxes that stay in the cache, instead of those of all blocks
-            roomier = _boxes(lo.shape[1], mask.shape[1], np.int64(2 * (e - first) + 128))
+        if e - kept_from > recent.ends.shape[0]:  # a few boxes that stay in the cache, instead of those of all blocks
+            roomier = _boxes(gauge, np.int64(2 * (e - first) + 128))
             _move(recent, first - kept_from, e - 1 - first, roomier)
             recent = roomier
             kept_from = first
         begin = block_end[e - 2] if e > 1 else 0
         before[e] = before[e - 1] + _fill_block(
-            order, sizes, lo, hi, mask, begin, block_end[e - 1], recent, e - 1 - kept_from
+            order, sizes, lo, hi, mask, gauge, begin, block_end[e - 1], recent, e - 1 - kept_from
         )
         while shortest + 1 < e and before[e] - before[shortest + 1] >= k1:
             shortest += 1
         if before[e] - before[shortest] < k1:
             continue
+        while first < shortest and before[shortest] - before[first] >= k1:
+            first += 1
         if shortest > middle:
             bottom = first
             middle = e - 1
-            if e - first > widths.shape[0]:
+            if e - first > stack.extra.shape[0]:
                 stack = _unions(gauge, np.int64(2 * (e - first)))
-                widths = np.empty(2 * (e - first))
             _fill_stack(stack, recent, first - kept_from, e - kept_from, gauge)
             _clear(tail)
         else:
-            _extend(tail, recent, e - 1 - kept_from, gauge)
-        while first < shortest:
-            largest = max(stack.largest[first + 1 - bottom], tail.largest[0])
-            if before[e] - before[first + 1] - largest < WINDOW * k1:
-                break
-            first += 1
-        _widths_of_unions(stack, tail, gauge, first - bottom, shortest - bottom + 1, widths)
-        for s in range(shortest, first - 1, -1):
-            cost = best[s] + (before[e] - before[s]) * widths[s - bottom]
-            if cost < best[e]:
-                best[e] = cost
-                previous[e] = s
+            _extend(tail, recent, e - 1 - kept_from)
+        best[e], previous[e] = _cheapest(
+            stack, tail, gauge, best, before, bottom, first - bottom, shortest - bottom + 1, before[e], k1
+        )
     return before, best, previous
 
 
@@ -171,45 +167,60 @@ def join_divisions(order, sizes, lo, hi, mask, gauge, k1, block_end, middle, ahe
     """The ends of the groups of the best division, from the best divisions of the blocks before `middle` and behind.
 
     `ahead` is what `best_divisions` gives for the blocks before the middle, `behind` for the others, in reverse order.
-    Either a group ends at the middle, or one lies across it; of these all are tried that can be a part of the best.
+    Either a group ends at the middle, or one lies across it; of these all are tried that can be a part of the best: no
+    group has 2 * k1 rows besides its largest block.
     """
     before, best, previous = ahead
     _, best_to_end, next_end = behind
     n_blocks = block_end.shape[0]
     n_behind = n_blocks - middle
     first = middle  # the longest group that is tried begins here
-    largest = np.int64(0)
+    largest = 0.0
     while first > 0:
         largest = max(largest, before[first] - before[first - 1])
         if before[middle] - before[first - 1] - largest >= WINDOW * k1:
             break
         first -= 1
-    boxes = _boxes(lo.shape[1], mask.shape[1], middle - first)
+    boxes = _boxes(gauge, middle - first + 1)
     for b in range(first, middle):
         begin = block_end[b - 1] if b > 0 else 0
-        _fill_block(order, sizes, lo, hi, mask, begin, block_end[b], boxes, b - first)
+        _fill_block(order, sizes, lo, hi, mask, gauge, begin, block_end[b], boxes, b - first)
     stack = _unions(gauge, middle - first)
     _fill_stack(stack, boxes, np.int64(0), middle - first, gauge)
-    tail = _unions(gauge, np.int64(1))
+    tail = _boxes(gauge, np.int64(1))
     _clear(tail)
-    widths = np.empty(middle - first)
+    # Groups that begin before the middle, and no others: eight are read at once.
+    best_ahead = np.full(middle - first + WINDOW_LANES, np.inf)
+    best_ahead[: middle - first] = best[first:middle]
+    rows_ahead = np.full(middle - first + WINDOW_LANES, np.inf)
+    rows_ahead[: middle - first] = before[first:middle]
     least = best[middle] + best_to_end[n_behind]
     begin_across = end_across = middle
-    rows_behind = np.int64(0)
+    rows_behind = largest = 0.0
     for e in range(middle + 1, n_blocks + 1):
-        rows_behind += _fill_block(order, sizes, lo, hi, mask, block_end[e - 2], block_end[e - 1], boxes, np.int64(0))
-        _extend(tail, boxes, np.int64(0), gauge)
-        if rows_behind - tail.largest[0] >= WINDOW * k1:
+        rows = _fill_block(order, sizes, lo, hi, mask, gauge, block_end[e - 2], block_end[e - 1], boxes, middle - first)
+        _extend(tail, boxes, middle - first)
+        rows_behind += rows
+        largest = max(largest, rows)
+        if rows_behind - largest >= WINDOW * k1:
             break
-        _widths_of_unions(stack, tail, gauge, np.int64(0), middle - first, widths)
-        for s in range(middle - 1, first - 1, -1):
-            rows = before[middle] - before[s] + rows_behind
-            if rows >= k1:
-                cost = best[s] + rows * widths[s - first] + best_to_end[n_blocks - e]
-                if cost < least:
-                    least = cost
-                    begin_across = s
-                    end_across = e
+        cost, s = _cheapest(
+            stack,
+            tail,
+            gauge,
+            best_ahead,
+            rows_ahead,
+            np.int64(0),
+            np.int64(0),
+            middle - first,
+            before[middle] + rows_behind,
+            k1,
+        )
+        cost += best_to_end[n_blocks - e]
+        if cost < least:
+            least = cost
+            begin_across = first + s
+            end_across = e
     if least == np.inf:
         return block_end[:0]
     early = read_ends(previous, block_end[:begin_across])
@@ -261,156 +272,172 @@ def blocks_of(order, sizes, k1):
 
 
 class Boxes(NamedTuple):
-    """Boxes of blocks, one row each, and their numbers of rows."""
+    """Boxes of blocks, one row each."""
 
-    lo: NDArray[np.int32]
+    ends: NDArray[np.float64]  # (boxes, 2 * LINEAR axes) in units of width: the lower ends, then the upper ones negated
+    sets: NDArray[np.uint64]  # (boxes, MASK axes)
+    lo: NDArray[np.int32]  # (boxes, other axes)
     hi: NDArray[np.int32]
-    mask: NDArray[np.uint64]
-    rows: NDArray[np.int64]
 
 
 @kernel
-def _boxes(d, n_masks, n):
+def _boxes(gauge, n):
+    n_masks = gauge.n_masked - gauge.n_linear
+    n_others = gauge.kind.shape[0] - gauge.n_masked
     return Boxes(
-        np.empty((n, d), np.int32), np.empty((n, d), np.int32), np.empty((n, n_masks), np.uint64), np.empty(n, np.int64)
+        np.empty((n, 2 * gauge.n_linear)),
+        np.empty((n, n_masks), np.uint64),
+        np.empty((n, n_others), np.int32),
+        np.empty((n, n_others), np.int32),
     )
 
 
 @kernel
 def _move(boxes, begin, n, target):
     """The boxes begin .. begin + n - 1 become the first ones of `target`."""
+    target.ends[:n] = boxes.ends[begin : begin + n]
+    target.sets[:n] = boxes.sets[begin : begin + n]
     target.lo[:n] = boxes.lo[begin : begin + n]
     target.hi[:n] = boxes.hi[begin : begin + n]
-    target.mask[:n] = boxes.mask[begin : begin + n]
-    target.rows[:n] = boxes.rows[begin : begin + n]
 
 
 @inlined
-def _fill_block(order, sizes, lo, hi, mask, begin, end, boxes, at):
+def _fill_block(order, sizes, lo, hi, mask, gauge, begin, end, boxes, at):
     """The box of the leaves order[begin:end] as box number `at`; returns their number of rows."""
-    leaf = order[begin]
+    # Unsigned numbers cannot count from the end of an array, which would cost a test each.
+    at = np.uint64(at)
+    n_linear = np.uint64(gauge.n_linear)
+    leaf = np.uint64(order[begin])
     rows = sizes[leaf]
-    for a in range(lo.shape[1]):
-        boxes.lo[at, a] = lo[leaf, a]
-        boxes.hi[at, a] = hi[leaf, a]
-    for a in range(mask.shape[1]):
-        boxes.mask[at, a] = mask[leaf, a]
+    for a in range(n_linear):
+        boxes.ends[at, a] = lo[leaf, a] * gauge.scale[a]
+        boxes.ends[at, n_linear + a] = hi[leaf, a] * -gauge.scale[a]
+    for m in range(mask.shape[1]):
+        boxes.sets[at, m] = mask[leaf, m]
+    for o in range(boxes.lo.shape[1]):
+        boxes.lo[at, o] = lo[leaf, gauge.n_masked + o]
+        boxes.hi[at, o] = hi[leaf, gauge.n_masked + o]
     for i in range(begin + 1, end):
-        leaf = order[i]
+        leaf = np.uint64(order[i])
         rows += sizes[leaf]
-        for a in range(lo.shape[1]):
-            boxes.lo[at, a] = min(boxes.lo[at, a], lo[leaf, a])
-            boxes.hi[at, a] = max(boxes.hi[at, a], hi[leaf, a])
-        for a in range(mask.shape[1]):
-            boxes.mask[at, a] |= mask[leaf, a]
-    boxes.rows[at] = rows
-    return rows
+        for a in range(n_linear):
+            boxes.ends[at, a] = min(boxes.ends[at, a], lo[leaf, a] * gauge.scale[a])
+            boxes.ends[at, n_linear + a] = min(boxes.ends[at, n_linear + a], hi[leaf, a] * -gauge.scale[a])
+        for m in range(mask.shape[1]):
+            boxes.sets[at, m] |= mask[leaf, m]
+        for o in range(boxes.lo.shape[1]):
+            boxes.lo[at, o] = min(boxes.lo[at, o], lo[leaf, gauge.n_masked + o])
+            boxes.hi[at, o] = max(boxes.hi[at, o], hi[leaf, gauge.n_masked + o])
+    return np.float64(rows)
 
 
 class Unions(NamedTuple):
-    """Unions of boxes, axis by axis, so that one axis of many unions is one stretch of memory."""
+    """Unions of boxes, eight side by side."""
 
-    near: NDArray[np.float64]  # (LINEAR axes, unions), in units of width; so is the next
-    far: NDArray[np.float64]
+    ends: NDArray[np.float64]  # (unions / 8, 2 * LINEAR axes, 8), as those of boxes
     sets: NDArray[np.uint64]  # (MASK axes, unions)
     lo: NDArray[np.int32]  # (other axes, unions)
     hi: NDArray[np.int32]
-    largest: NDArray[np.int64]  # rows of the largest block
+    extra: NDArray[np.float64]  # the width on the axes that are not LINEAR, together with the tail
 
 
 @kernel
 def _unions(gauge, n):
     n_masks = gauge.n_masked - gauge.n_linear
     n_others = gauge.kind.shape[0] - gauge.n_masked
+    n_chunks = (n + WINDOW_LANES - 1) // WINDOW_LANES
+    n = n_chunks * WINDOW_LANES
     return Unions(
-        np.empty((gauge.n_linear, n)),
-        np.empty((gauge.n_linear, n)),
+        np.zeros((n_chunks, 2 * gauge.n_linear, WINDOW_LANES)),
         np.empty((n_masks, n), np.uint64),
         np.empty((n_others, n), np.int32),
         np.empty((n_others, n), np.int32),
-        np.empty(n, np.int64),
+        np.zeros(n),
     )
 
 
 @inlined
 def _fill_stack(stack, boxes, begin, end, gauge):
     """Union number i is that of the boxes begin + i .. end - 1."""
-    for a in range(gauge.n_linear):
-        near = np.inf
-        far = -np.inf
-        for i in range(end - 1, begin - 1, -1):
-            near = min(near, boxes.lo[i, a] * gauge.scale[a])
-            far = max(far, boxes.hi[i, a] * gauge.scale[a])
-            stack.near[a, i - begin] = near
-            stack.far[a, i - begin] = far
+    last = np.uint64(end - 1 - begin)
+    for a in range(np.uint64(stack.ends.shape[1])):
+        stack.ends[last >> _THREE, a, last & _SEVEN] = boxes.ends[np.uint64(end - 1), a]
+    for i in range(end - 2, begin - 1, -1):
+        at = np.uint64(i - begin)
+        after = at + np.uint64(1)
+        for a in range(np.uint64(stack.ends.shape[1])):
+            stack.ends[at >> _THREE, a, at & _SEVEN] = min(
+                stack.ends[after >> _THREE, a, after & _SEVEN], boxes.ends[np.uint64(i), a]
+            )
     for m in range(stack.sets.shape[0]):
         union = np.uint64(0)
         for i in range(end - 1, begin - 1, -1):
-            union |= boxes.mask[i, m]
+            union |= boxes.sets[i, m]
             stack.sets[m, i - begin] = union
     for o in range(stack.lo.shape[0]):
-        a = gauge.n_masked + o
-        lo = boxes.lo[end - 1, a]
-        hi = boxes.hi[end - 1, a]
+        lo = boxes.lo[end - 1, o]
+        hi = boxes.hi[end - 1, o]
         for i in range(end - 1, begin - 1, -1):
-            lo = min(lo, boxes.lo[i, a])
-            hi = max(hi, boxes.hi[i, a])
+            lo = min(lo, boxes.lo[i, o])
+            hi = max(hi, boxes.hi[i, o])
             stack.lo[o, i - begin] = lo
             stack.hi[o, i - begin] = hi
-    largest = np.int64(0)
-    for i in range(end - 1, begin - 1, -1):
-        largest = max(largest, boxes.rows[i])
-        stack.largest[i - begin] = largest
 
 
 @inlined
 def _clear(tail):
     """The union of no blocks at all."""
-    for a in range(tail.near.shape[0]):
-        tail.near[a, 0] = np.inf
-        tail.far[a, 0] = -np.inf
-    for m in range(tail.sets.shape[0]):
-        tail.sets[m, 0] = np.uint64(0)
-    for o in range(tail.lo.shape[0]):
-        tail.lo[o, 0] = np.int32(2**31 - 1)
-        tail.hi[o, 0] = np.int32(-(2**31))
-    tail.largest[0] = 0
+    for a in range(tail.ends.shape[1]):
+        tail.ends[0, a] = np.inf
+    for m in range(tail.sets.shape[1]):
+        tail.sets[0, m] = np.uint64(0)
+    for o in range(tail.lo.shape[1]):
+        tail.lo[0, o] = np.int32(2**31 - 1)
+        tail.hi[0, o] = np.int32(-(2**31))
 
 
 @inlined
-def _extend(tail, boxes, at, gauge):
+def _extend(tail, boxes, at):
     """The tail with one more box."""
-    for a in range(gauge.n_linear):
-        tail.near[a, 0] = min(tail.near[a, 0], boxes.lo[at, a] * gauge.scale[a])
-        tail.far[a, 0] = max(tail.far[a, 0], boxes.hi[at, a] * gauge.scale[a])
-    for m in range(tail.sets.shape[0]):
-        tail.sets[m, 0] |= boxes.mask[at, m]
-    for o in range(tail.lo.shape[0]):
-        tail.lo[o, 0] = min(tail.lo[o, 0], boxes.lo[at, gauge.n_masked + o])
-        tail.hi[o, 0] = max(tail.hi[o, 0], boxes.hi[at, gauge.n_masked + o])
-    tail.largest[0] = max(tail.largest[0], boxes.rows[at])
+    at = np.uint64(at)
+    for a in range(np.uint64(tail.ends.shape[1])):
+        tail.ends[0, a] = min(tail.ends[0, a], boxes.ends[at, a])
+    for m in range(tail.sets.shape[1]):
+        tail.sets[0, m] |= boxes.sets[at, m]
+    for o in range(tail.lo.shape[1]):
+        tail.lo[0, o] = min(tail.lo[0, o], boxes.lo[at, o])
+        tail.hi[0, o] = max(tail.hi[0, o], boxes.hi[at, o])
 
 
 @inlined
-def _widths_of_unions(stack, tail, gauge, begin, end, widths):
-    """The widths of the unions begin .. end - 1 of the stack, each together with the tail."""
+def _cheapest(stack, tail, gauge, best, before, bottom, begin, end, rows, k1):
+    """The least cost of a group of one of the unions begin .. end - 1 of the stack and the tail, and where it begins.
+
+    `rows` are those before the end of the group, and union i begins with block bottom + i.
+    """
     # Unsigned numbers cannot count from the end of an array, which would keep these loops from being vectorized.
-    begin = np.uint64(begin)
+    begin = np.uint64(begin) & ~_SEVEN
     end = np.uint64(end)
-    for i in range(begin, end):
-        widths[i] = 0.0
-    for a in range(gauge.n_linear):
-        near = tail.near[a, 0]
-        far = tail.far[a, 0]
+    if stack.sets.shape[0] + stack.lo.shape[0] > 0:
         for i in range(begin, end):
-            lo = stack.near[a, i] if stack.near[a, i] < near else near
-            hi = stack.far[a, i] if stack.far[a, i] > far else far
-            widths[i] += hi - lo
+            stack.extra[i] = 0.0
     for m in range(stack.sets.shape[0]):
         for i in range(begin, end):
-            widths[i] += mask_width(gauge, gauge.n_linear + m, stack.sets[m, i] | tail.sets[m, 0])
+            stack.extra[i] += mask_width(gauge, gauge.n_linear + m, stack.sets[m, i] | tail.sets[0, m])
     for o in range(stack.lo.shape[0]):
         for i in range(begin, end):
-            lo = min(stack.lo[o, i], tail.lo[o, 0])
-            hi = max(stack.hi[o, i], tail.hi[o, 0])
-            widths[i] += range_width(gauge, gauge.n_masked + o, lo, hi)
+            lo = min(stack.lo[o, i], tail.lo[0, o])
+            hi = max(stack.hi[o, i], tail.hi[0, o])
+            stack.extra[i] += range_width(gauge, gauge.n_masked + o, lo, hi)
+    return cheapest_group(  # type: ignore[call-arg]
+        stack.ends,
+        tail.ends,
+        stack.extra,
+        best,
+        before,
+        bottom,
+        np.int64(begin >> _THREE),
+        np.int64((end + _SEVEN) >> _THREE),
+        rows,
+        np.float64(k1),
+    )

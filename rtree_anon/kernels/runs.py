@@ -12,22 +12,30 @@ import numpy as np
 from rtree_anon.kernels.jit import kernel
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplicative hashing (Knuth, volume 3, section 6.4)
-_SLOTS_PER_VALUE = 8  # where values span up to so many numbers each, a number is its own place in a table
+SLOTS_PER_VALUE = 8  # where values span fewer than so many numbers each, a number is its own place in a table
+LEAST_SLOTS = 16
 MOST_RUN_BYTES = 10 + 4  # of one run: the longest varint, and four bytes of a value
 
 
 @kernel
-def encode_columns(values, lengths, distinct, n_distinct, runs, n_run_bytes):
+def encode_columns(values, lengths, distinct, distinct_end, runs, runs_end):
     """Columns (one row of `values` each) of runs that are lengths[i] rows long: their distinct values, and their runs.
 
-    All of a row group in one call, during which no thread waits for another. For column c, distinct[c, :n_distinct[c]]
-    become the values that occur, and runs[c, :n_run_bytes[c]] the runs of their numbers, of `bytes_of_numbers` bytes
-    each.
+    All of a row group in one call, during which no thread waits for another. What is made of column c stands behind
+    what is made of the one before it, so that little memory is touched: distinct[: distinct_end[c]] end with the values
+    that occur in it, and runs[: runs_end[c]] with the runs of their numbers, of `bytes_of_numbers` bytes each.
     """
-    numbers = np.empty(values.shape[1], np.int32)
+    n = values.shape[1]
+    numbers = np.empty(n, np.int32)
+    slots = np.empty(max(SLOTS_PER_VALUE * n, LEAST_SLOTS), np.int32)
+    at = np.int64(0)
+    at_run = np.int64(0)
     for c in range(values.shape[0]):
-        n_distinct[c] = number_values(values[c], numbers, distinct[c])
-        n_run_bytes[c] = write_runs(numbers, lengths, bytes_of_numbers(n_distinct[c]), runs[c])
+        n_distinct = number_values(values[c], numbers, distinct[at:], slots)
+        at += n_distinct
+        at_run += write_runs(numbers, lengths, bytes_of_numbers(n_distinct), runs[at_run:])
+        distinct_end[c] = at
+        runs_end[c] = at_run
 
 
 @kernel
@@ -40,25 +48,25 @@ def bytes_of_numbers(n):
 
 
 @kernel
-def number_values(values, numbers, distinct):
+def number_values(values, numbers, distinct, slots):
     """The distinct values in the order of their first appearance; numbers[i] is the place of values[i] among them.
 
     Values are whole numbers (the bits of floats). Returns how many distinct ones there are. Exact: hashes only say
-    where to look.
+    where to look. `slots` is room for SLOTS_PER_VALUE numbers for each value, and LEAST_SLOTS at least.
     """
     least = most = values[0]
     for value in values:
         least = min(least, value)
         most = max(most, value)
     span = np.uint64(most) - np.uint64(least)
-    if span < np.uint64(_SLOTS_PER_VALUE * values.shape[0]):
-        return _number_by_place(values, least, np.int64(span) + 1, numbers, distinct)
-    return _number_by_hash(values, numbers, distinct)
+    if span < np.uint64(SLOTS_PER_VALUE * values.shape[0]):
+        return _number_by_place(values, least, numbers, distinct, slots[: np.int64(span) + 1])
+    return _number_by_hash(values, numbers, distinct, slots)
 
 
 @kernel
-def _number_by_place(values, least, n_places, numbers, distinct):
-    places = np.full(n_places, np.int32(-1), np.int32)
+def _number_by_place(values, least, numbers, distinct, places):
+    places[:] = -1
     n_distinct = 0
     for i in range(values.shape[0]):
         place = np.uint64(values[i] - least)
@@ -73,14 +81,14 @@ def _number_by_place(values, least, n_places, numbers, distinct):
 
 
 @kernel
-def _number_by_hash(values, numbers, distinct):
+def _number_by_hash(values, numbers, distinct, slots):
     n = values.shape[0]
-    bits = 4
+    bits = 4  # LEAST_SLOTS
     while (1 << bits) < 2 * n:
         bits += 1
     shift = np.uint64(64 - bits)
     last_slot = np.uint64((1 << bits) - 1)
-    slots = np.full(1 << bits, np.int32(-1), np.int32)
+    slots[: 1 << bits] = -1
     n_distinct = 0
     for i in range(n):
         value = values[i]

@@ -73,7 +73,7 @@ def count_in_file(
         found = sizes[touched].sum() if estimate == "intersect" else (sizes * share).sum()
         return float(found), int(sizes.sum())
 
-    parts = map_pieces(path, choose, measure)
+    parts = map_pieces(path, choose, lambda piece: measure(piece.table()))
     return FileCount(math.fsum(found for found, _ in parts), sum(n_rows for _, n_rows in parts))
 
 

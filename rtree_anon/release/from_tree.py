@@ -21,10 +21,10 @@ from rtree_anon.release.columns import ALL, NONE, SOME, GroupColumn, IntervalCol
 from rtree_anon.release.guarantee import Guarantee
 from rtree_anon.release.release import Release, Rows
 from rtree_anon.release.texts import range_text
-from rtree_anon.release.verifying import verify_groups, verify_model
+from rtree_anon.release.verifying import VerifiedLeaves, verify_groups, verify_model
 from rtree_anon.schema import Boolean
 from rtree_anon.space import Axis, Kind
-from rtree_anon.tree.build import LeafTree
+from rtree_anon.tree.build import Grouping, LeafTree
 from rtree_anon.tree.grid import Codes, axis_positions
 
 
@@ -38,11 +38,13 @@ def release_tree(
     name: str = "R+-tree",
     regions: Regions | None = None,
     guarantee: Guarantee | None = None,
+    verified: VerifiedLeaves | None = None,
 ) -> Release:
     """A release at k of a tree over the table: groups of whole leaves, verified before anybody sees them.
 
     `guarantee` is what groups satisfy where that is more than k rows; k then counts what it says, rows or people.
     `regions` are those of the leaves, where the tree does not know them; only uncompacted releases need them.
+    `verified` are the `verified_leaves` of the same table and tree, which several releases can share.
     """
     if k < tree.k:
         raise UsageError(f"k={k} is below the tree's own k={tree.k}; build it with a smaller base_k.")
@@ -76,10 +78,19 @@ def release_tree(
         log_multiplicity=lambda: tree.log_multiplicity,
         source=table.name,
     )
-    verify_groups(table, bounds, row_numbers, sizes, k)
+    verify_groups(table, bounds, row_numbers, sizes, k, verified)
     if guarantee is not None:
         verify_model(table, guarantee.model, row_numbers, sizes, guarantee.table_values)
     return release
+
+
+def verified_leaves(table: CodedTable, tree: LeafTree) -> VerifiedLeaves:
+    """The tight bounds of the leaves in scan order, after a look at all rows."""
+    order = tree.order
+    leaves = tree.group_boxes(Grouping(order, np.arange(1, tree.n_leaves + 1)))
+    sizes = tree.sizes[order]
+    bounds = tight_bounds(tree, leaves, tree.places(order), sizes)
+    return VerifiedLeaves.of(table, bounds, tree.numbers(order), sizes)
 
 
 def too_few_rows(name: str, n_rows: int, k: int) -> PrivacyError:

@@ -26,7 +26,8 @@ from rtree_anon.release.released import COUNT, GROUP, ReleasedTable, check_form
 from rtree_anon.release.row_order import one_array, order_rows, pseudonyms
 
 _BATCH_ROWS = 1 << 16
-_FEW_BATCHES = 8
+_RUNS_ROWS = 1 << 18  # of runs, which take little memory: a row group of a file
+_FEW_ROWS = 1 << 19
 
 _Piece = TypeVar("_Piece")
 
@@ -169,8 +170,8 @@ class Release(ReleasedTable):
         if layout == "groups":
             yield from self._group_batches(style, group_id, key, identity)
         else:
-            pieces = self._pieces(style, group_id, key, identity)
-            yield from self._in_pieces(lambda start: pieces(start).to_record_batch(), worth_threads=True)
+            pieces = self._pieces(style, group_id, key, identity, _BATCH_ROWS)
+            yield from self._in_pieces(lambda start: pieces(start).to_record_batch(), _BATCH_ROWS, worth_threads=True)
 
     def runs(
         self, style: str = "interval", *, group_id: bool = False, key: bool = False, identity: bool = False
@@ -179,14 +180,17 @@ class Release(ReleasedTable):
         check_form(style, "rows")
         # Without carried columns there is next to nothing to do.
         carries = bool(self._rows.sensitive or self._rows.keep or key or identity)
-        yield from self._in_pieces(self._pieces(style, group_id, key, identity), worth_threads=carries)
+        pieces = self._pieces(style, group_id, key, identity, _RUNS_ROWS)
+        yield from self._in_pieces(pieces, _RUNS_ROWS, worth_threads=carries)
 
     def number_people(self, pseudonyms: Callable[[pa.Array], pa.Array]) -> None:
         """Use these random numbers for people: those of other parts of the same table."""
         self._rows = replace(self._rows, pseudonyms=pseudonyms)
 
-    def _pieces(self, style: str, group_id: bool, key: bool, identity: bool) -> Callable[[int], RunBatch]:
-        """What gives the rows from some row on, up to a batch of them; the last of its groups may go on after it."""
+    def _pieces(
+        self, style: str, group_id: bool, key: bool, identity: bool, most_rows: int
+    ) -> Callable[[int], RunBatch]:
+        """What gives the rows from some row on, up to `most_rows`; the last of its groups may go on after it."""
         generalized = self._generalized(style)
         if group_id:
             _add_column(generalized, GROUP, pa.array(np.arange(self.n_groups, dtype=np.int32)))
@@ -197,7 +201,7 @@ class Release(ReleasedTable):
         ends = np.cumsum(self._sizes)
 
         def piece(start: int) -> RunBatch:
-            stop = min(start + _BATCH_ROWS, self.n_rows)
+            stop = min(start + most_rows, self.n_rows)
             first, last = (int(group) for group in np.searchsorted(ends, (start, stop - 1), "right"))
             rows = carried.take(pa.array(order[start:stop])) if carried.num_columns else carried
             return RunBatch(
@@ -208,10 +212,10 @@ class Release(ReleasedTable):
 
         return piece
 
-    def _in_pieces(self, work: Callable[[int], _Piece], worth_threads: bool) -> Iterator[_Piece]:
-        starts = range(0, self.n_rows, _BATCH_ROWS)
-        # A table of a few batches may be a segment that has a thread of its own already.
-        return in_order(iter(starts), work, threads=None if worth_threads and len(starts) > _FEW_BATCHES else 1)
+    def _in_pieces(self, work: Callable[[int], _Piece], piece_rows: int, worth_threads: bool) -> Iterator[_Piece]:
+        starts = range(0, self.n_rows, piece_rows)
+        # A table of few rows may be a segment that has a thread of its own already.
+        return in_order(iter(starts), work, threads=None if worth_threads and self.n_rows > _FEW_ROWS else 1)
 
     def _generalized(self, style: str) -> dict[str, pa.Array]:
         generalized: dict[str, pa.Array] = {}

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from rtree_anon.io.table import CodedTable
 from rtree_anon.models import Model
 from rtree_anon.release.bounds import Regions
-from rtree_anon.release.from_tree import release_tree
+from rtree_anon.release.from_tree import release_tree, verified_leaves
 from rtree_anon.release.guarantee import Guarantee
 from rtree_anon.release.release import Release
+from rtree_anon.release.verifying import VerifiedLeaves
 from rtree_anon.tree.ordered import OrderedLeaves, ordered_leaves
 
 
@@ -31,7 +32,7 @@ class Segment:
     Space, coders and schema of the tables are the same for all segments of an index, and the space speaks of all of
     it: its domains, and which axes have missing values anywhere. `regions` are needed for uncompacted releases only,
     `depths` (of the cuts between neighbouring leaves) for the hierarchical algorithm only. `guarantee` says what a
-    privacy model means for these rows, where there are models.
+    privacy model means for these rows, where there are models. `shared` is whether there will be several releases.
     """
 
     table: CodedTable
@@ -40,13 +41,18 @@ class Segment:
     regions: Regions | None = None
     depths: NDArray[np.int32] | None = None
     guarantee: Callable[[Model], Guarantee] | None = None
+    shared: bool = False
 
     @cached_property
     def leaves(self) -> OrderedLeaves:
         return ordered_leaves(self.table.codes, self.table.space, self.base_k, self.leaf_starts, self.depths)
 
+    @cached_property
+    def _verified(self) -> VerifiedLeaves:
+        return verified_leaves(self.table, self.leaves)
+
     def release(self, k: int, method: str, compact: bool, model: Model | None = None) -> Release:
-        """The release of this segment alone, verified. Several of them share the boxes of the leaves.
+        """The release of this segment alone, verified. Several share the boxes of the leaves and the look at the rows.
 
         `model` is what every group satisfies, where that is more than k rows.
         """
@@ -62,6 +68,7 @@ class Segment:
             compact=compact,
             regions=self.regions,
             guarantee=guarantee,
+            verified=self._verified if self.shared else None,
         )
 
 

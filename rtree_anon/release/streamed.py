@@ -10,6 +10,7 @@ whole leaves of at least k rows, verified before anybody sees them, their rows s
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -170,7 +171,8 @@ def batches_together(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The record batches of several releases of one index, in one pass: (number of the release, batch).
 
-    Rows are read and decoded once, and boxes of leaves made once. Batches of one release come in the order of its rows.
+    Rows are read, decoded and looked at by the verification once, and boxes of leaves made once. Batches of one release
+    come in the order of its rows.
     """
     check_form(style, layout)
     for number, n_before, batch in _together(
@@ -237,7 +239,7 @@ def _together(
         batches: list[list[_Batch]] = [[] for _ in releases]
         sums: list[list[Sums]] = [[] for _ in releases]
         for unread in portion:
-            segment = unread.read()
+            segment = replace(unread.read(), shared=len(releases) > 1)
             for number, release in enumerate(releases):
                 part = release.of_segment(segment)
                 part.number_people(pseudonyms[number])

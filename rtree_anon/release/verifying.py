@@ -5,12 +5,17 @@ exactly once, that every group has at least k rows, and that every row's values 
 made of; from the carried columns, that every group satisfies the privacy model, as the independent checker measures it.
 Plain NumPy on the original matrix, no kernels: each row is compared with the bounds of its group, in blocks and in
 threads, so that the time does not depend on the number of groups.
+
+Releases of one tree at several k can share the look at the rows (`VerifiedLeaves`): where every row lies inside the
+bounds of its leaf, and these inside the bounds of its group, it lies inside those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -21,21 +26,57 @@ from rtree_anon.errors import PrivacyError
 from rtree_anon.io.table import CodedTable
 from rtree_anon.models import Model
 from rtree_anon.release.bounds import Bounds
-from rtree_anon.release.columns import NONE
+from rtree_anon.release.columns import ALL, NONE
 from rtree_anon.space import missing_code
 
 _BLOCK_ROWS = 1 << 16  # with fewer, threads wait for each other between the steps
+_NOT_EVERY_ROW = "the groups do not hold every row exactly once"
 _ROWS_PER_THREAD = 1 << 18  # fewer rows than that are not worth a second thread
 
 
+@dataclass(frozen=True, eq=False)
+class VerifiedLeaves:
+    """Leaves whose rows, leaf after leaf in the order of `row_numbers`, were all seen to lie inside their bounds."""
+
+    bounds: Sequence[Bounds]
+    row_numbers: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, table: CodedTable, bounds: Sequence[Bounds], row_numbers: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> VerifiedLeaves:
+        """Look at every row; `PrivacyError` where one lies outside."""
+        verify_groups(table, bounds, row_numbers, sizes, 1)
+        return cls(bounds, row_numbers, sizes)
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """How many rows there are up to the end of each leaf."""
+        return np.cumsum(self.sizes)
+
+
 def verify_groups(
-    table: CodedTable, bounds: Sequence[Bounds], row_numbers: NDArray[np.int64], sizes: NDArray[np.int64], k: int
+    table: CodedTable,
+    bounds: Sequence[Bounds],
+    row_numbers: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    k: int,
+    leaves: VerifiedLeaves | None = None,
 ) -> None:
-    """Raise `PrivacyError` unless the groups are a valid release at k; that would be a bug, and nothing is released."""
+    """Raise `PrivacyError` unless the groups are a valid release at k; that would be a bug, and nothing is released.
+
+    With `leaves`, rows that are in their order are not looked at again.
+    """
     if len(sizes) == 0 or int(sizes.min()) < k:
         raise _refused(f"a group has fewer than k={k} rows")
-    if int(sizes.sum()) != table.n_rows or not (np.bincount(row_numbers, minlength=table.n_rows) == 1).all():
-        raise _refused("the groups do not hold every row exactly once")
+    if leaves is not None and leaves.row_numbers is row_numbers:
+        outside = _first_axis_outside_leaves(leaves, bounds, sizes)
+        if outside is not None:
+            raise _refused(f"a value of {table.space.axes[outside].name!r} lies outside its group's generalized value")
+        return
+    if len(row_numbers) != table.n_rows or int(sizes.sum()) != table.n_rows:
+        raise _refused(_NOT_EVERY_ROW)
     limits = np.iinfo(table.codes.dtype)
     for axis, each in zip(table.space.axes, bounds, strict=True):
         if each.mask is not None or each.first.dtype == each.last.dtype == table.codes.dtype:
@@ -45,14 +86,23 @@ def verify_groups(
     inside = _Inside(table, bounds, row_numbers, sizes)
     starts = range(0, table.n_rows, _BLOCK_ROWS)
     if table.n_rows <= _ROWS_PER_THREAD:
+        _require_every_row(row_numbers)
         outside = next((axis for axis in map(inside.first_axis_outside, starts) if axis is not None), None)
     else:
         with ThreadPoolExecutor() as pool:
-            found = list(pool.map(inside.first_axis_outside, starts, chunksize=1))
-        outside = next((axis for axis in found if axis is not None), None)
+            every_row = pool.submit(_require_every_row, row_numbers)
+            found = pool.map(inside.first_axis_outside, starts, chunksize=1)
+            every_row.result()  # before what looks at rows by their numbers
+            outside = next((axis for axis in list(found) if axis is not None), None)
     if outside is not None:
         name = table.space.axes[outside].name
         raise _refused(f"a value of {name!r} lies outside its group's generalized value")
+
+
+def _require_every_row(row_numbers: NDArray[np.int64]) -> None:
+    n_rows = len(row_numbers)
+    if int(row_numbers.min()) < 0 or not (np.bincount(row_numbers, minlength=n_rows) == 1).all():
+        raise _refused(_NOT_EVERY_ROW)
 
 
 def verify_model(
@@ -87,6 +137,31 @@ def first_unmet(
     """What some group lacks to satisfy a model, as the independent checker measures it; None where nothing does."""
     found = check_groups(group_of_row, n_groups, columns, people, table_values).unmet(model.demands())
     return found[0].rstrip(".") if found else None
+
+
+def _first_axis_outside_leaves(
+    leaves: VerifiedLeaves, bounds: Sequence[Bounds], sizes: NDArray[np.int64]
+) -> int | None:
+    """The number of an axis on which a leaf lies outside the bounds of its group; None if none does."""
+    ends = np.cumsum(sizes)
+    last_leaf = np.minimum(np.searchsorted(leaves.ends, ends), len(leaves.ends) - 1)
+    if int(ends[-1]) != int(leaves.ends[-1]) or not (leaves.ends[last_leaf] == ends).all():
+        raise _refused("the groups do not consist of whole leaves, which hold every row exactly once")
+    n_leaves = np.diff(last_leaf, prepend=-1)
+    for axis, (leaf, group) in enumerate(zip(leaves.bounds, bounds, strict=True)):
+        if leaf.mask is not None or group.mask is not None:
+            if leaf.mask is None or group.mask is None or (leaf.mask & ~np.repeat(group.mask, n_leaves)).any():
+                return axis
+            continue
+        outside = (leaf.first < np.repeat(group.first, n_leaves)) | (leaf.last > np.repeat(group.last, n_leaves))
+        if leaf.missing is not None and group.missing is not None:
+            outside &= leaf.missing != ALL
+            outside |= (leaf.missing != NONE) & np.repeat(group.missing == NONE, n_leaves)
+        elif leaf.missing is not None:  # the group says that nothing is missing
+            outside |= leaf.missing != NONE
+        if outside.any():
+            return axis
+    return None
 
 
 class _Inside:

@@ -9,6 +9,7 @@ written in one pass over it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
@@ -29,11 +30,11 @@ from rtree_anon.release.in_threads import in_order
 from rtree_anon.release.released import COUNT, ReleasedTable
 from rtree_anon.release.streamed import StreamedRelease, batches_together, encoded_together, runs_together
 from rtree_anon.release.texts import quoted
-from rtree_anon.storage.publish import Publication, publish_file
+from rtree_anon.storage.publish import Publication, publish_file, sync_file
 
 FORMATS = ("parquet", "csv")
 _DEFAULT_STYLE = {"parquet": "interval", "csv": "text"}
-_ROW_GROUP_ROWS = 1 << 17
+_ROW_GROUP_ROWS = 1 << 18  # with half of that, a release at k = 5 takes 5 % longer, at k = 1000 10 %
 _MADE_BY = f"rtree-anon version {__version__}"
 
 
@@ -128,15 +129,24 @@ def _write_checked(
     else:
         _write_batches(releases, paths, file_format, style, layout, extra)
     pa.default_memory_pool().release_unused()  # the checker begins with what the writers had
-    for release, path in zip(releases, paths, strict=True):
-        found = check_k(path, release.quasi, release.k, counts=COUNT if layout == "groups" else None)
-        if found.k < release.k or found.n_rows != release.n_rows:
-            raise _refused(
-                f"it has groups of {found.k} rows where k={release.k} was asked for ({found.n_rows} rows of "
-                f"{release.n_rows})"
-            )
-        if layout == "rows":  # with one row per group the values are lists; they were checked in memory
-            _check_values(release, path)
+    with ThreadPoolExecutor(1) as pool:
+        syncing = [pool.submit(sync_file, path) for path in paths]  # the disk works while files are read again
+        for release, path in zip(releases, paths, strict=True):
+            _check(release, path, layout)
+        for each in syncing:
+            each.result()
+
+
+def _check(release: ReleasedTable, path: str, layout: str) -> None:
+    """Have the independent checker read a file; `PrivacyError` unless it finds what was asked for."""
+    found = check_k(path, release.quasi, release.k, counts=COUNT if layout == "groups" else None)
+    if found.k < release.k or found.n_rows != release.n_rows:
+        raise _refused(
+            f"it has groups of {found.k} rows where k={release.k} was asked for ({found.n_rows} rows of "
+            f"{release.n_rows})"
+        )
+    if layout == "rows":  # with one row per group the values are lists; they were checked in memory
+        _check_values(release, path)
 
 
 def _check_values(release: ReleasedTable, path: str) -> None:

@@ -8,18 +8,31 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtree_anon.kernels.runs import MOST_RUN_BYTES, number_values, write_runs
+from rtree_anon.kernels.runs import (
+    LEAST_SLOTS,
+    MOST_RUN_BYTES,
+    SLOTS_PER_VALUE,
+    bytes_of_numbers,
+    encode_columns,
+    number_values,
+    write_runs,
+)
 from tests.naive import runs_of_bytes
 
 
+def slots_for(n: int) -> np.ndarray:
+    return np.empty(max(SLOTS_PER_VALUE * n, LEAST_SLOTS), np.int32)
+
+
+@settings(deadline=None)  # the first call may have to compile
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3) | st.just(2**40), min_size=1, max_size=60))
 def test_values_are_numbered_in_the_order_of_their_first_appearance(values: list[int]) -> None:
     seen = list(dict.fromkeys(values))
     numbers, distinct = np.empty(len(values), np.int32), np.empty(len(values), np.int64)
-    n_distinct = number_values(np.array(values), numbers, distinct)
+    n_distinct = number_values(np.array(values), numbers, distinct, slots_for(len(values)))
     assert distinct[:n_distinct].tolist() == seen
     assert numbers.tolist() == [seen.index(value) for value in values]
 
@@ -28,10 +41,11 @@ def test_values_are_numbered_in_the_order_of_their_first_appearance(values: list
 def test_many_values_that_fall_on_few_slots(dtype: type) -> None:
     values = (np.arange(5000) % 1700 << 12).astype(dtype)
     numbers, distinct = np.empty(len(values), np.int32), np.empty(len(values), dtype)
-    assert number_values(values, numbers, distinct) == 1700
+    assert number_values(values, numbers, distinct, slots_for(len(values))) == 1700
     assert (distinct[numbers] == values).all() and (numbers[:1700] == np.arange(1700)).all()
 
 
+@settings(deadline=None)  # the first call may have to compile
 @given(
     st.lists(st.tuples(st.integers(0, 5) | st.integers(0, 2**31 - 1), st.integers(1, 2**40)), min_size=1, max_size=30)
 )
@@ -43,3 +57,21 @@ def test_runs_say_how_often_every_number_comes(runs: list[tuple[int, int]]) -> N
         written = out[: write_runs(numbers.astype(np.int32), lengths, n_bytes, out)].tobytes()
         joined = [(number, sum(run[1] for run in same)) for number, same in groupby(kept, lambda run: run[0])]
         assert runs_of_bytes(written, n_bytes) == joined
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 400), st.sampled_from([np.int32, np.int64]))
+def test_columns_of_a_row_group_stand_one_after_the_other(seed: int, n_columns: int, n: int, dtype: type) -> None:
+    rng = np.random.default_rng(seed)
+    spans = rng.choice([1, 5, 10 * n, np.iinfo(dtype).max], n_columns)
+    values = np.array([rng.integers(-span, span, n) for span in spans]).astype(dtype)
+    lengths = rng.integers(1, 200, n)
+    distinct, runs = np.empty(n_columns * n, dtype), np.empty(n_columns * n * MOST_RUN_BYTES, np.uint8)
+    ends, run_ends = np.zeros((2, n_columns + 1), np.int64)
+    encode_columns(values, lengths, distinct, ends[1:], runs, run_ends[1:])
+    for c in range(n_columns):
+        found = distinct[ends[c] : ends[c + 1]]
+        assert found.tolist() == list(dict.fromkeys(values[c].tolist()))
+        of_bytes = runs_of_bytes(runs[run_ends[c] : run_ends[c + 1]].tobytes(), bytes_of_numbers(len(found)))
+        rows = np.concatenate([np.full(length, found[number]) for number, length in of_bytes])
+        assert (rows == np.repeat(values[c], lengths)).all()

@@ -15,8 +15,8 @@ from rtree_anon.io.table import CodedTable, read_table
 from rtree_anon.release import from_tree
 from rtree_anon.release.bounds import Bounds, region_bounds, tight_bounds, tree_regions
 from rtree_anon.release.columns import ALL, NONE
-from rtree_anon.release.from_tree import release_tree
-from rtree_anon.release.verifying import verify_groups
+from rtree_anon.release.from_tree import release_tree, verified_leaves
+from rtree_anon.release.verifying import VerifiedLeaves, verify_groups
 from rtree_anon.space import Axis, Kind, Space
 from rtree_anon.tree import build_tree
 from tests.release.mixed import make_mixed
@@ -33,8 +33,12 @@ class Seen:
     row_numbers: Any
     sizes: Any
 
-    def verify(self, k: int = 3) -> None:
-        verify_groups(self.table, self.bounds, self.row_numbers, self.sizes, k)
+    def verify(self, k: int = 3, leaves: VerifiedLeaves | None = None) -> None:
+        verify_groups(self.table, self.bounds, self.row_numbers, self.sizes, k, leaves)
+
+    def verified(self) -> VerifiedLeaves:
+        """The groups as leaves whose rows have been looked at."""
+        return VerifiedLeaves.of(self.table, tuple(self.bounds), self.row_numbers, self.sizes)
 
 
 def seen(flavour: str, gap: float, compact: bool = True) -> Seen:
@@ -76,13 +80,59 @@ def test_a_correct_release_passes_and_a_box_that_is_too_small_does_not(flavour: 
     correct = seen(flavour, gap)
     correct.verify()
     seen(flavour, gap, compact=False).verify()
+    leaves = correct.verified()
+    correct.verify(leaves=leaves)
     n_spoilt = 0
     for group in range(len(correct.sizes)):
         for bounds in spoilt_bounds(correct.bounds[0], group):
-            with pytest.raises(ra.PrivacyError, match=r"'q0' .*lies outside"):
-                replace(correct, bounds=[bounds, correct.bounds[1]]).verify()
+            for known in (None, leaves):
+                with pytest.raises(ra.PrivacyError, match=r"'q0' .*lies outside"):
+                    replace(correct, bounds=[bounds, correct.bounds[1]]).verify(leaves=known)
             n_spoilt += 1
     assert n_spoilt >= len(correct.sizes)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("gap", [0.0, 0.3])
+@pytest.mark.parametrize("compact", [True, False])
+def test_groups_of_several_leaves_whose_rows_are_known(flavour: str, gap: float, compact: bool) -> None:
+    """What is found without the rows is what is found with them: for correct bounds, and for those of other groups."""
+    mixed = make_mixed(23, 400, [flavour, "int"], [gap, 0.0])
+    table = read_table(mixed.table, ra.Schema(mixed.quasi))
+    tree = build_tree(table.codes, table.space, 3, threads=1)
+    leaves = verified_leaves(table, tree)
+    release_tree(table, tree, 10, compact=compact, verified=leaves)
+    grouping = tree.group(10)
+    sizes = np.diff(np.cumsum(tree.sizes[grouping.order])[grouping.ends - 1], prepend=0)
+    if compact:
+        bounds = tight_bounds(tree, tree.group_boxes(grouping), tree.places(grouping.order), sizes)
+    else:
+        bounds = region_bounds(tree.grid, tree_regions(tree, table.coders), grouping)
+    numbers = tree.numbers(grouping.order)
+
+    def refused(sizes: Any, known: VerifiedLeaves | None) -> str:
+        try:
+            verify_groups(table, bounds, numbers, sizes, 1, known)
+        except ra.PrivacyError as error:
+            return str(error)
+        return ""
+
+    assert not refused(sizes, leaves)
+    n_refused = 0
+    for group in range(len(sizes) - 1):  # its last leaf goes to the next group
+        end = grouping.ends[group]
+        moved = int(tree.sizes[grouping.order[end - 1]])
+        if moved < sizes[group]:
+            wrong = sizes.copy()
+            wrong[group : group + 2] += (-moved, moved)
+            assert refused(wrong, leaves) == refused(wrong, None)
+            n_refused += bool(refused(wrong, leaves))
+    assert n_refused
+    torn = sizes.copy()
+    torn[:2] += (-1, 1)
+    assert "whole leaves" in refused(torn, leaves)
+    assert "whole leaves" in refused(sizes[:-1], leaves)
+    assert "fewer than" in refused(sizes[:0], leaves)
 
 
 def test_a_mistake_in_any_block_of_a_long_table_is_found() -> None:
