@@ -139,7 +139,11 @@ def publish_file(
     try:
         write(making)
         with explained("publish the file", path):
-            _sync(fs, making)
+            file = fs.open(making, Access.READ)
+            try:
+                file.sync()
+            finally:
+                file.close()
             fs.rename(making, path)
             fs.sync_directory(parent)
     except BaseException:
@@ -149,24 +153,6 @@ def publish_file(
         except OSError:
             pass  # the first error is the one to report
         raise
-
-
-def sync_file(path: str, *, fs: FileSystem = OPERATING_SYSTEM) -> None:
-    """Return when what a file holds would survive a power cut.
-
-    Whoever reads a file again before it is published can have it synced meanwhile; publishing then has little to do. An
-    error must not be ignored: the system reports what it could not write only once.
-    """
-    with explained("publish the file", path):
-        _sync(fs, path)
-
-
-def _sync(fs: FileSystem, path: str) -> None:
-    file = fs.open(path, Access.READ)
-    try:
-        file.sync()
-    finally:
-        file.close()
 
 
 def read_publication(directory: str | PathLike[str], *, fs: FileSystem = OPERATING_SYSTEM) -> dict[str, Any]:

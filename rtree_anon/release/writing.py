@@ -30,7 +30,8 @@ from rtree_anon.release.in_threads import in_order
 from rtree_anon.release.released import COUNT, ReleasedTable
 from rtree_anon.release.streamed import StreamedRelease, batches_together, encoded_together, runs_together
 from rtree_anon.release.texts import quoted
-from rtree_anon.storage.publish import Publication, publish_file, sync_file
+from rtree_anon.storage.files import OPERATING_SYSTEM, Access, explained
+from rtree_anon.storage.publish import Publication, publish_file
 
 FORMATS = ("parquet", "csv")
 _DEFAULT_STYLE = {"parquet": "interval", "csv": "text"}
@@ -130,11 +131,21 @@ def _write_checked(
         _write_batches(releases, paths, file_format, style, layout, extra)
     pa.default_memory_pool().release_unused()  # the checker begins with what the writers had
     with ThreadPoolExecutor(1) as pool:
-        syncing = [pool.submit(sync_file, path) for path in paths]  # the disk works while files are read again
+        syncing = [pool.submit(_sync, path) for path in paths]  # the disk works while files are read again
         for release, path in zip(releases, paths, strict=True):
             _check(release, path, layout)
         for each in syncing:
             each.result()
+
+
+def _sync(path: str) -> None:
+    """Publishing syncs again and then has little to do. An error counts: the system reports it only once."""
+    with explained("publish the file", path):
+        file = OPERATING_SYSTEM.open(path, Access.READ)
+        try:
+            file.sync()
+        finally:
+            file.close()
 
 
 def _check(release: ReleasedTable, path: str, layout: str) -> None:
