@@ -188,9 +188,12 @@ def _most_even_cut(block, members, start, m, k, gauge, preferred, guard, found):
 @lean_inlined
 def _best_cut(block, members, start, m, k, gauge, preferred, n_candidates, effort, worth, guard, spare, found, others):
     """The cheapest cut, or of the cheapest few the one that proves best; -1 where there is none."""
-    axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, spare, found)
-    if spare is not None and axis < 0:  # whatever else there is
-        axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, k, found)
+    limit = spare
+    while True:  # one call and not two: the search becomes a part of this function wherever it is called
+        axis = search_cut(block, members[0], start, m, gauge, preferred, n_candidates, k, worth[0], guard, limit, found)
+        if spare is None or axis >= 0 or limit == k:
+            break
+        limit = k  # whatever else there is
     if axis < 0 or m > effort.rollout_rows or m < 3 * k:  # below 3k both sides are leaves: the price was exact
         return axis
     # The best few cuts, each tried down to the leaves by the plain search. `found` is reused below, so keep them.

@@ -23,11 +23,26 @@ COMMAND = [sys.executable, "-m", "rtree_anon.cli"]
 WAIT = 240.0  # seconds until something is taken to hang; kernels may have to be compiled first
 
 
+def people(first: int, end: int) -> pa.Table:
+    numbers = range(first, end)
+    cities = [("Bonn", "Ulm")[number % 2] for number in numbers]
+    columns = {"age": list(numbers), "city": cities, "illness": ["flu"] * len(numbers)}
+    return pa.table(columns | {"visit": [f"v{number}" for number in numbers]})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Kernels are compiled here, and not by every process that is waited for."""
+    with ra.Index.create(tmp_path_factory.mktemp("warm") / "people.idx", SCHEMA, k=2) as index:
+        index.load(people(0, 40))
+        index.insert(people(40, 60))
+        index.checkpoint()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     with ra.Index.create(tmp_path / "people.idx", SCHEMA, k=2) as index:
-        columns = {"age": list(range(40)), "city": ["Bonn", "Ulm"] * 20, "illness": ["flu"] * 40}
-        index.load(pa.table(columns | {"visit": [f"v{number}" for number in range(40)]}))
+        index.load(people(0, 40))
     return tmp_path / "people.idx"
 
 
