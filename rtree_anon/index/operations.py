@@ -85,7 +85,10 @@ def _parsed(record: bytes) -> tuple[Kind, bool, Ids, list[RowBatch]]:
             raise ValueError("it is too short")
         ids = np.frombuffer(record, "<i8", n_stored, _HEADER.size).astype(np.int64)
         batches: list[RowBatch] = []
-        if Kind(kind) != Kind.DELETE:
+        if Kind(kind) == Kind.DELETE:
+            if in_a_row or len(record) != _HEADER.size + 8 * n:
+                raise ValueError("it has another number of ids")
+        else:
             batches = rows_from_bytes(memoryview(record)[_HEADER.size + 8 * n_stored :])
             if sum(batch.num_rows for batch in batches) != n:
                 raise ValueError("it has another number of rows")
