@@ -21,15 +21,12 @@ from rtree_anon.index.rowlayout import RowLayout
 from rtree_anon.index.stored_model import StoredModel
 from rtree_anon.io.stored_values import CarriedCodes
 from rtree_anon.kernels import gauge as g
+from rtree_anon.kernels.bundleplan import plan_bundles, stored_boxes, sure_units, unions_of_units
 from rtree_anon.kernels.bundles import (
     HEADER_WORDS,
     TREE_VECTORS,
-    boxes_as_stored,
     gather_rows,
-    plan_bundles,
     set_masks,
-    stored_boxes,
-    unions_of_stored,
     write_bundles,
 )
 from rtree_anon.kernels.constraint import Constraint
@@ -87,9 +84,9 @@ class Cutter:
         tree = self._tree(words, number)
         order, cuts = walked(tree, entry)
         starts = np.concatenate(([0], np.cumsum(tree.sizes[order])))
-        emitted = np.empty_like(words)
+        emitted = np.empty(words.shape[::-1], np.uint64)
         gather_rows(words, tree.rows, tree.starts, order, emitted)
-        return self.bundles(emitted, starts, cuts, (tree.boxes, order))
+        return self.bundles(emitted, starts, cuts)
 
     def _tree(self, words: NDArray[np.uint64], number: int) -> LeafTree:
         grid, rows = self.kernel_rows(words)
@@ -137,68 +134,51 @@ class Cutter:
         """The axes that are sets of categories."""
         return np.array([a for a, axis in enumerate(self.space.axes) if axis.kind == Kind.SET], np.int64)
 
-    @cached_property
-    def _plain(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The axes whose kernel codes are their codes, as the kernels number them, and their columns."""
-        if self.grid is None:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        axes = np.flatnonzero(self.grid.gauge.kind != g.MASK)
-        return axes, np.array(self.grid.axis_of_column, np.int64)[axes]
-
-    def _stored_boxes(
-        self, words: NDArray[np.uint64], starts: NDArray[np.int64], known: tuple[Boxes, NDArray[np.int64]] | None
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Smallest and largest stored number of every column in every leaf."""
-        columns = np.arange(self.layout.n_columns)
-        lo = np.empty((len(starts) - 1, len(columns)), np.uint64)
-        hi = np.empty_like(lo)
-        if known is not None:
-            boxes, order = known
-            axes, plain = self._plain
-            boxes_as_stored(order, boxes.lo, boxes.hi, axes, plain, self.layout.words.below, g.MISSING, lo, hi)
-            columns = np.setdiff1d(columns, plain)
-        stored_boxes(words, self.layout.words, starts, columns, lo, hi)
-        return lo, hi
-
-    def bundles(
-        self,
-        words: NDArray[np.uint64],
-        starts: NDArray[np.int64],
-        cuts: Cuts,
-        known: tuple[Boxes, NDArray[np.int64]] | None = None,
-    ) -> Bundles:
+    def bundles(self, words: NDArray[np.uint64], starts: NDArray[np.int64], cuts: Cuts) -> Bundles:
         """Leaves in order, packed into bundles: whole subtrees that fill a page as far as their tree allows.
 
-        `known` are boxes in kernel codes and which of them the leaves have, where these are known.
+        Rows are words[word, row].
         """
-        layout, n_leaves = self.layout, len(starts) - 1
-        lo, hi = self._stored_boxes(words, starts, known)
+        layout, d = self.layout, len(self.space)
         capacity = payloads(np.empty((1, self.page_bytes), np.uint8)).shape[1] // BYTES_PER_WORD
-        directory = HEADER_WORDS + 2 * (self.n_columns + TREE_VECTORS)
-        cut_bits = _bits(cuts.depth) + _bits(cuts.looks_at) + _bits(cuts.threshold) + _bits(cuts.left_set)
-        ends = np.empty(n_leaves, np.int64)
-        first, second, root = cuts.links
-        n_bundles = plan_bundles(first, second, root, starts, lo, hi, capacity, cut_bits, directory, ends)
-        ends = ends[:n_bundles]
+        units, ends, lo, hi = self._plan(words, starts, cuts, capacity)
+        lowest, highest = np.empty((2, len(ends), layout.n_columns), np.uint64)
+        unions_of_units(lo, hi, ends, lowest, highest)
+        ends = units[ends]
         begins = np.concatenate(([0], ends[:-1]))
         pages, lengths, n_pages = self._write(words, starts, begins, ends, cuts, capacity)
-        d = len(self.space)
-        lowest, highest = np.empty((n_bundles, d), np.uint64), np.empty((n_bundles, d), np.uint64)
-        unions_of_stored(lo, hi, ends, lowest, highest)
-        masks = np.empty((n_bundles, len(self._sets)), np.uint64)
+        masks = np.empty((len(ends), len(self._sets)), np.uint64)
         set_masks(words, layout.words, starts[ends], self._sets, masks)
         below = layout.words.below[:d]
         return Bundles(
             starts[ends] - starts[begins],
             ends - begins,
             n_pages,
-            _codes(lowest, below),
-            _codes(highest, below),
+            _codes(lowest[:, :d], below),
+            _codes(highest[:, :d], below),
             masks,
             cuts[ends[:-1] - 1],
             pages,
             lengths,
         )
+
+    def _plan(
+        self, words: NDArray[np.uint64], starts: NDArray[np.int64], cuts: Cuts, capacity: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Units (kernels/bundleplan.py) by their first leaves, the ends of bundles in units, and the units' boxes."""
+        fixed = (
+            capacity,
+            _bits(cuts.depth) + _bits(cuts.looks_at) + _bits(cuts.threshold) + _bits(cuts.left_set),
+            HEADER_WORDS + 2 * (self.n_columns + TREE_VECTORS),
+        )
+        ends, largest = np.empty((2, len(starts) - 1), np.int64)
+        n = sure_units(*cuts.links, starts, self.layout.words.limit, *fixed, ends, largest)
+        units, largest = np.concatenate(([0], ends[:n])), largest[:n]
+        of_units = starts[units]
+        lo, hi = np.empty((2, n, self.layout.n_columns), np.uint64)
+        stored_boxes(words, self.layout.words, of_units, lo, hi)
+        links = cuts[units[1:-1] - 1].links
+        return units, ends[: plan_bundles(*links, of_units, units, largest, lo, hi, *fixed, ends)], lo, hi
 
     def _write(
         self,

@@ -50,6 +50,7 @@ from rtree_anon.kernels.stretches import (
     WRONG_VALUE,
     count_leaves,
     count_origins,
+    gather_by_word,
     gather_words,
     leaf_of_rows,
     mark_deleted,
@@ -209,8 +210,8 @@ class Renewer:
         else:
             regions = self._regions(starts, cuts, changed)
         sizes, order, cuts = self._recut(stretch.words, added, source, starts, cuts, regions, seed, constraint)
-        emitted = self._room("emitted", (len(order), stretch.words.shape[1]), np.uint64)
-        gather_words(stretch.words, added, order, emitted)
+        emitted = self._room("emitted", (stretch.words.shape[1], len(order)), np.uint64)
+        gather_by_word(stretch.words, added, order, emitted)
         bundles = self.cutter.bundles(emitted, np.concatenate(([0], np.cumsum(sizes))), cuts)
         n_recut = int((starts[regions.end] - starts[regions.begin]).sum())
         return self._named(bundles, emitted, order, stretch.ends, n_recut)

@@ -48,7 +48,7 @@ def vector_words(n, bits):
 
 @kernel
 def gather_rows(words, rows, starts, order, out):
-    """Packed rows in leaf order; the last column of `rows` holds the numbers of the rows in `words`."""
+    """Packed rows in leaf order, out[word, row]; the last column of `rows` has the numbers of the rows in `words`."""
     numbers = rows[:, rows.shape[1] - 1]
     n_words = words.shape[1]
     at = np.uint64(0)
@@ -56,58 +56,16 @@ def gather_rows(words, rows, starts, order, out):
         for i in range(np.uint64(starts[leaf]), np.uint64(starts[leaf + 1])):
             r = np.uint32(numbers[i])
             for w in range(n_words):
-                out[at, w] = words[r, w]
+                out[w, at] = words[r, w]
             at += np.uint64(1)
 
 
 @kernel
-def stored_boxes(words, layout, starts, columns, lo, hi):
-    """Smallest and largest stored number (kernels/rowwords.py) of these columns in every leaf."""
-    for c in columns:
-        w = layout.word[c]
-        shift = layout.shift[c]
-        mask = limit_mask(layout.limit[c])
-        for leaf in range(starts.shape[0] - 1):
-            begin, end = starts[leaf], starts[leaf + 1]
-            least = most = (words[begin, w] >> shift) & mask
-            for i in range(begin + 1, end):
-                stored = (words[i, w] >> shift) & mask
-                least = min(least, stored)
-                most = max(most, stored)
-            lo[leaf, c] = least
-            hi[leaf, c] = most
-
-
-@kernel
-def boxes_as_stored(order, box_lo, box_hi, axes, columns, below, missing, lo, hi):
-    """The boxes order[0], order[1], ... on some axes, in kernel codes, as stored numbers of these axes' columns."""
-    for leaf in range(order.shape[0]):
-        box = order[leaf]
-        for i in range(axes.shape[0]):
-            least, most = box_lo[box, axes[i]], box_hi[box, axes[i]]
-            c = columns[i]
-            lo[leaf, c] = np.uint64(0) if least == missing else np.uint64(np.int64(least) - below[c])
-            hi[leaf, c] = np.uint64(0) if most == missing else np.uint64(np.int64(most) - below[c])
-
-
-@kernel
-def unions_of_stored(lo, hi, ends, union_lo, union_hi):
-    """Smallest and largest stored numbers of the first columns, of the leaves up to ends[b] together."""
-    begin = np.int64(0)
-    for b in range(ends.shape[0]):
-        for c in range(union_lo.shape[1]):
-            union_lo[b, c] = lo[begin, c]
-            union_hi[b, c] = hi[begin, c]
-        for leaf in range(begin + 1, ends[b]):
-            for c in range(union_lo.shape[1]):
-                union_lo[b, c] = min(union_lo[b, c], lo[leaf, c])
-                union_hi[b, c] = max(union_hi[b, c], hi[leaf, c])
-        begin = ends[b]
-
-
-@kernel
 def set_masks(words, layout, ends, columns, masks):
-    """masks[b, m] becomes the set of categories (bit 63: missing) in column columns[m] of the rows up to ends[b]."""
+    """masks[b, m] becomes the set of categories (bit 63: missing) in column columns[m] of the rows up to ends[b].
+
+    Rows are words[word, row].
+    """
     for m in range(columns.shape[0]):
         c = columns[m]
         w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
@@ -115,82 +73,13 @@ def set_masks(words, layout, ends, columns, masks):
         begin = np.int64(0)
         for b in range(ends.shape[0]):
             found = np.uint64(0)
-            for i in range(begin, ends[b]):
-                stored = (words[i, w] >> shift) & mask
+            column = words[w, begin : ends[b]]
+            for i in range(column.shape[0]):
+                stored = (column[i] >> shift) & mask
                 bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(np.int64(stored) + below)
                 found |= np.uint64(1) << bit
             masks[b, m] = found
             begin = ends[b]
-
-
-@kernel
-def plan_bundles(left, right, root, starts, lo, hi, capacity, cut_bits, extra_words, ends):
-    """Divide leaves in order into bundles that fit `capacity` words, each a whole subtree; the number of bundles.
-
-    ends[b] is the first leaf behind bundle b. A leaf that does not fit is a bundle of its own. `cut_bits` bounds the
-    bits per cut, `extra_words` the words that every bundle takes besides.
-    """
-    n_inner = left.shape[0]
-    n_columns = lo.shape[1]
-    node_lo = np.empty((n_inner, n_columns), np.uint64)
-    node_hi = np.empty((n_inner, n_columns), np.uint64)
-    first = np.empty(n_inner, np.int64)
-    last = np.empty(n_inner, np.int64)
-    largest = np.empty(n_inner, np.int64)  # leaf
-    todo = np.empty(n_inner + 2, np.int64)
-    visit = np.empty(n_inner, np.int64)
-    todo[0] = root
-    top = 1
-    n_visited = 0
-    while top > 0:
-        top -= 1
-        node = todo[top]
-        if node < 0:
-            continue
-        visit[n_visited] = node
-        n_visited += 1
-        todo[top] = left[node]
-        todo[top + 1] = right[node]
-        top += 2
-    for v in range(n_visited - 1, -1, -1):
-        node = visit[v]
-        one, other = left[node], right[node]
-        first[node] = first[one] if one >= 0 else ~one
-        last[node] = last[other] if other >= 0 else ~other
-        size_one = largest[one] if one >= 0 else starts[~one + 1] - starts[~one]
-        size_other = largest[other] if other >= 0 else starts[~other + 1] - starts[~other]
-        largest[node] = max(size_one, size_other)
-        for c in range(n_columns):
-            lo_one = node_lo[one, c] if one >= 0 else lo[~one, c]
-            lo_other = node_lo[other, c] if other >= 0 else lo[~other, c]
-            hi_one = node_hi[one, c] if one >= 0 else hi[~one, c]
-            hi_other = node_hi[other, c] if other >= 0 else hi[~other, c]
-            node_lo[node, c] = min(lo_one, lo_other)
-            node_hi[node, c] = max(hi_one, hi_other)
-    n_bundles = 0
-    todo[0] = root
-    top = 1
-    while top > 0:
-        top -= 1
-        node = todo[top]
-        if node < 0:
-            ends[n_bundles] = ~node + 1
-            n_bundles += 1
-            continue
-        n_rows = starts[last[node] + 1] - starts[first[node]]
-        n_leaves = last[node] + 1 - first[node]
-        size = extra_words + vector_words(n_leaves, bits_of(np.uint64(largest[node]))) + 4
-        size += vector_words(n_leaves, cut_bits)
-        for c in range(n_columns):
-            size += vector_words(n_rows, bits_of(node_hi[node, c] - node_lo[node, c]))
-        if size <= capacity:
-            ends[n_bundles] = last[node] + 1
-            n_bundles += 1
-        else:
-            todo[top] = right[node]
-            todo[top + 1] = left[node]
-            top += 2
-    return n_bundles
 
 
 @kernel
@@ -199,9 +88,10 @@ def put_vector(values, n, vector, base, flags, out, at):
     least = most = np.uint64(0)
     if n > 0:
         least = most = values[0]
-        for i in range(n):
-            least = min(least, values[i])
-            most = max(most, values[i])
+        entries = values[:n]  # without an end that is a variable, numba makes vectors
+        for i in range(entries.shape[0]):
+            least = min(least, entries[i])
+            most = max(most, entries[i])
     if flags == MISSING_IS_ZERO and least != np.uint64(0):
         flags = 0  # nothing is missing here
     if flags == MISSING_IS_ZERO:
@@ -232,8 +122,8 @@ def put_vector(values, n, vector, base, flags, out, at):
 def write_bundle(words, layout, n_columns, starts, first, end, depth, looks_at, threshold, left_set, scratch, out):
     """Write leaves first .. end-1 to `out`, which is zero; the number of words used. Ids are left to `set_ids`.
 
-    `words` are packed rows in leaf order, `starts` the leaves; cut i lies between leaf i and leaf i + 1. `scratch` has
-    room for the rows. Where the layout has a column for ids, it is the last one.
+    words[word, row] are packed rows in leaf order, `starts` the leaves; cut i lies between leaf i and leaf i + 1.
+    `scratch` has room for the rows. Where the layout has a column for ids, it is the last one.
     """
     begin = starts[first]
     n_rows = starts[end] - begin
@@ -246,8 +136,9 @@ def write_bundle(words, layout, n_columns, starts, first, end, depth, looks_at, 
         w = layout.word[c]
         shift = layout.shift[c]
         mask = limit_mask(layout.limit[c])
-        for i in range(n_rows):
-            scratch[i] = (words[begin + i, w] >> shift) & mask
+        column = words[w, begin : begin + n_rows]
+        for i in range(column.shape[0]):
+            scratch[i] = (column[i] >> shift) & mask
         at = put_vector(scratch, n_rows, c, layout.below[c], MISSING_IS_ZERO, out, at)
     if not has_ids:
         out[HEADER_WORDS + 2 * (n_columns - 1) + 1] = np.uint64(CONSECUTIVE) << np.uint64(8)

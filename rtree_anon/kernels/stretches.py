@@ -311,12 +311,27 @@ def unpack_picked(old, added, picked, layout, target, out_missing, out):
 
 @kernel
 def gather_words(old, added, order, out):
-    """Rows in a new order."""
+    """Rows in a new order, row by row."""
     n_old = old.shape[0]
     for i in range(order.shape[0]):
         p = order[i]
         for w in range(out.shape[1]):
             out[i, w] = old[p, w] if p < n_old else added[p - n_old, w]
+
+
+@kernel
+def gather_by_word(old, added, order, out):
+    """Rows in a new order, out[word, row]: columns of one word are made into bundles many rows at a time."""
+    n_old = np.uint64(old.shape[0])
+    n_words = old.shape[1]
+    for i in range(order.shape[0]):
+        p = np.uint64(order[i])
+        if p < n_old:
+            for w in range(n_words):
+                out[w, i] = old[p, w]
+        else:
+            for w in range(n_words):
+                out[w, i] = added[p - n_old, w]
 
 
 @kernel
@@ -339,7 +354,10 @@ def count_origins(order, old_ends, new_ends, shared):
 
 @kernel
 def moved_rows(words, layout, order, old_ends, new_ends, kept, ids, bundles):
-    """Ids of rows whose new bundle b is not what became of their old one, kept[b], and b; their number."""
+    """Ids of rows whose new bundle b is not what became of their old one, kept[b], and b; their number.
+
+    Rows are words[word, row], those of the bundles one after the other.
+    """
     c = layout.word.shape[0] - 1
     w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
     mask = limit_mask(layout.limit[c])
@@ -352,7 +370,7 @@ def moved_rows(words, layout, order, old_ends, new_ends, kept, ids, bundles):
             low = old_ends[kept[b] - 1] if kept[b] > 0 else np.int64(0)
         for i in range(begin, new_ends[b]):
             if not low <= order[i] < high:
-                ids[n] = np.int64((words[i, w] >> shift) & mask) + below
+                ids[n] = np.int64((words[w, i] >> shift) & mask) + below
                 bundles[n] = b
                 n += 1
         begin = new_ends[b]

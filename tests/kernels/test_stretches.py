@@ -15,6 +15,8 @@ from rtree_anon.kernels.stretches import (
     WRONG_SHAPE,
     WRONG_VALUE,
     count_origins,
+    gather_by_word,
+    gather_words,
     mark_deleted,
     moved_rows,
     read_bundle,
@@ -101,7 +103,20 @@ def test_moved_rows(table: Table, n_old: int, n_new: int, seed: int) -> None:
     assert np.array_equal(shared, expected)
     kept = np.array([generator.integers(-1, n_old) for _ in range(n_new)])
     ids, to = np.empty(n, np.int64), np.empty(n, np.int64)
-    n_moved = moved_rows(words, cutter.layout.words, order, old_ends, new_ends, kept, ids, to)
+    by_word = np.ascontiguousarray(words.T)
+    n_moved = moved_rows(by_word, cutter.layout.words, order, old_ends, new_ends, kept, ids, to)
     own = bundle.ids
     moved = [(int(own[at]), b) for at, (b, o) in enumerate(zip(bundle_of, origin, strict=True)) if o != kept[b]]
     assert list(zip(ids[:n_moved].tolist(), to[:n_moved].tolist(), strict=True)) == moved
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 3), st.integers(0, 2**32))
+def test_rows_are_gathered(n_old: int, n_added: int, n_words: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = generator.integers(0, 2**63, (n_old + n_added, n_words), np.uint64)
+    order = generator.permutation(n_old + n_added)[: generator.integers(0, n_old + n_added + 1)]
+    out, by_word = np.empty((len(order), n_words), np.uint64), np.empty((n_words, len(order)), np.uint64)
+    gather_words(rows[:n_old], rows[n_old:], order, out)
+    gather_by_word(rows[:n_old], rows[n_old:], order, by_word)
+    assert np.array_equal(out, rows[order]) and np.array_equal(by_word, rows[order].T)
