@@ -23,11 +23,24 @@ from numpy.typing import NDArray
 from rtree_anon.errors import CorruptionError
 from rtree_anon.kernels.leaforder import link_nodes, number_depths
 from rtree_anon.kernels.routing import RouteTable
+from rtree_anon.kernels.storedcuts import (
+    WRONG_AXIS,
+    WRONG_DEPTH,
+    WRONG_KIND,
+    WRONG_PLACE,
+    problem_of_cuts,
+    take_apart,
+)
 from rtree_anon.space import Kind, Space
 from rtree_anon.tree.build import Boxes, LeafTree
 from rtree_anon.tree.grid import Grid
 
-_MOST_DEPTH = 2**20
+_PROBLEMS = {
+    WRONG_DEPTH: "its depth",
+    WRONG_AXIS: "the attribute that it looks at",
+    WRONG_KIND: "the way in which it divides",
+    WRONG_PLACE: "its place in the tree",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +60,13 @@ class Cuts:
     @classmethod
     def none(cls) -> Cuts:
         """The tree over a single thing."""
-        empty = (np.int32, np.int16, np.bool_, np.bool_, np.int64, np.uint64)
-        return cls(*(np.empty(0, dtype) for dtype in empty))  # type: ignore[arg-type]
+        return cls.empty(0)
 
     @classmethod
-    def empty(cls, n: int, flipped: NDArray[np.bool_]) -> Cuts:
-        """Room for n cuts whose turns are known."""
-        depth, axis, is_set = np.empty(n, np.int32), np.empty(n, np.int16), np.empty(n, np.bool_)
-        return cls(depth, axis, is_set, flipped, np.empty(n, np.int64), np.empty(n, np.uint64))
+    def empty(cls, n: int) -> Cuts:
+        """Room for n cuts."""
+        kinds = (np.int32, np.int16, np.bool_, np.bool_, np.int64, np.uint64)
+        return cls(*(np.empty(n, dtype) for dtype in kinds))  # type: ignore[arg-type]
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -77,7 +89,9 @@ class Cuts:
         """The same tree with depths from 0 on and without gaps, which dropped cuts and joined trees leave."""
         depth = np.empty(len(self), np.int32)
         number_depths(*self.links, depth)
-        return Cuts(depth, *(getattr(self, field.name) for field in fields(self)[1:]))
+        same = Cuts(depth, *(getattr(self, field.name) for field in fields(self)[1:]))
+        same.__dict__["links"] = self.links  # where a cached property keeps them
+        return same
 
     @property
     def looks_at(self) -> NDArray[np.uint64]:
@@ -93,8 +107,10 @@ class Cuts:
         left_set: NDArray[np.int64],
     ) -> Cuts:
         """Cuts as bundles and the upper tree store them."""
-        axis, is_set, flipped = looks_at >> 2, (looks_at & 2) != 0, (looks_at & 1) != 0
-        return cls(depth.astype(np.int32), axis.astype(np.int16), is_set, flipped, threshold, left_set.view(np.uint64))
+        n = len(depth)
+        parts = np.empty(n, np.int32), np.empty(n, np.int16), np.empty(n, np.bool_), np.empty(n, np.bool_)
+        take_apart(depth, looks_at, *parts)
+        return cls(*parts, threshold, left_set.view(np.uint64))
 
     @cached_property
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -145,22 +161,13 @@ def checked(cuts: Cuts, space: Space) -> Cuts:
     """Cuts that were read from a file: CorruptionError unless they can be cuts of this space."""
     if not len(cuts):
         return cuts
-    is_set = np.array([axis.kind == Kind.SET for axis in space.axes])
-    if not (0 <= int(cuts.depth.min()) <= int(cuts.depth.max()) < _MOST_DEPTH):
-        raise _impossible("its depth")
-    if not (0 <= int(cuts.axis.min()) <= int(cuts.axis.max()) < len(space)):
-        raise _impossible("the attribute that it looks at")
-    if not np.array_equal(is_set[cuts.axis], cuts.is_set):
-        raise _impossible("the way in which it divides")
-    _, second, _ = cuts.links
-    below = second >= 0
-    if bool((cuts.depth[second[below]] <= cuts.depth[below]).any()):  # the first child is deeper by construction
-        raise _impossible("its place in the tree")
+    set_axes = np.array([axis.kind == Kind.SET for axis in space.axes])
+    problem = problem_of_cuts(cuts.depth, cuts.axis, cuts.is_set, cuts.links[1], set_axes)
+    if problem:
+        raise CorruptionError(
+            f"A cut of the index is impossible ({_PROBLEMS[problem]}); the index is damaged. Restore it from a copy."
+        )
     return cuts
-
-
-def _impossible(what: str) -> CorruptionError:
-    return CorruptionError(f"A cut of the index is impossible ({what}); the index is damaged. Restore it from a copy.")
 
 
 def joined(parts: Sequence[Cuts], between: Cuts) -> Cuts:

@@ -39,12 +39,13 @@ from rtree_anon.index.scatter import Words
 from rtree_anon.index.upholding import upheld
 from rtree_anon.io.stored_values import CarriedCodes
 from rtree_anon.kernels import gauge as g
-from rtree_anon.kernels.blocks import CutRecord
 from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.kernels.cutting import MAX_SAMPLE_FACTOR, workspace
 from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.guard import guard_for
-from rtree_anon.kernels.rowwords import unpack_rows
+from rtree_anon.kernels.lines import LineLayout
+from rtree_anon.kernels.recutting import CutArrays, RecutRoom, recut_regions, recut_room
+from rtree_anon.kernels.rowwords import limit_mask, unpack_rows
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
 from rtree_anon.kernels.stretches import (
     WRONG_VALUE,
@@ -57,19 +58,11 @@ from rtree_anon.kernels.stretches import (
     moved_rows,
     read_bundles,
     renumber_leaves,
+    roots_of_bundles,
     route_rows,
     sort_by_leaf,
-    unpack_picked,
 )
-from rtree_anon.kernels.upkeep import (
-    CutArrays,
-    arrange_leaves,
-    choose_regions,
-    mix_cuts,
-    pick_rows,
-    recut_regions,
-    settle_leaves,
-)
+from rtree_anon.kernels.upkeep import choose_regions, settle_leaves
 from rtree_anon.models.compiling import groups_satisfy
 from rtree_anon.space import Kind
 from rtree_anon.tree.build import CACHED_ROWS, SEARCHED_ROWS
@@ -101,6 +94,7 @@ class Stretch:
     sizes: Ids  # of leaves
     cuts: Cuts
     ends: Ids  # of bundles, in rows
+    roots: Ids  # of bundles: their uppermost cuts, or ~leaf
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +138,13 @@ class Renewer:
         self.region_rows = _REGION_ROWS * self.usual_k
         self._set_axes = np.array([axis.kind == Kind.SET for axis in cutter.space.axes], np.bool_)
         self._local = threading.local()
+        self._line_layout: LineLayout | None = None
 
     @property
     def nothing(self) -> Stretch:
         """A stretch without rows, for the first ones of an index."""
-        return Stretch(self.cutter.layout.empty(0), np.zeros(1, np.int64), Cuts.none(), np.zeros(1, np.int64))
+        nobody = np.zeros(1, np.int64)
+        return Stretch(self.cutter.layout.empty(0), nobody, Cuts.none(), nobody, ~nobody)
 
     def stretch_of(self, bundles: StoredBundles, between: Cuts) -> Stretch:
         """Bundles as they were read, with the upper tree's cuts between them."""
@@ -174,7 +170,10 @@ class Renewer:
         cuts = Cuts.from_vectors(*vectors[:, :-1])
         if len(between):
             cuts.put(np.cumsum(bundles.n_leaves[:-1]) - 1, between)
-        return Stretch(words, sizes, checked(cuts, self.cutter.space).renumbered(), np.cumsum(bundles.n_rows))
+        cuts = checked(cuts, self.cutter.space).renumbered()
+        roots = np.empty(len(bundles.n_leaves), np.int64)
+        roots_of_bundles(cuts.depth, np.cumsum(bundles.n_leaves), roots)
+        return Stretch(words, sizes, cuts, np.cumsum(bundles.n_rows), roots)
 
     def rows_left(self, stretch: Stretch, gone: Ids) -> Words:
         """The rows of a stretch that is dissolved, without those that are deleted."""
@@ -182,15 +181,18 @@ class Renewer:
         self._delete(stretch, gone, leaf)
         return stretch.words[leaf >= 0]
 
-    def renew(self, stretch: Stretch, added: Words, gone: Ids, seed: int) -> Renewed:
-        """Work packed rows and deleted ids into a stretch. At least one row must be left."""
+    def renew(self, stretch: Stretch, added: Words, ends: Ids, gone: Ids, seed: int) -> Renewed:
+        """Work packed rows and deleted ids into a stretch. At least one row must be left.
+
+        Added rows come bundle by bundle, those of bundle b up to ends[b].
+        """
         n_old, n_leaves, cuts = len(stretch.words), len(stretch.sizes), stretch.cuts
         leaf = self._room("leaf", n_old + len(added), np.int32)
         leaf_of_rows(stretch.sizes, leaf)
         if len(gone):
             self._delete(stretch, gone, leaf[:n_old])
         if len(added):
-            self._route(added, cuts, leaf[n_old:])
+            self._route(added, ends, stretch.roots, cuts, leaf[n_old:])
         changed = np.zeros(n_leaves, np.bool_)
         changed[leaf[n_old:]] = True
         if len(gone) and self.cutter.model is None:
@@ -238,7 +240,7 @@ class Renewer:
             words = self.cutter.layout.empty(len(homeless))
             gather_words(old, added, homeless, words)
             found = np.empty(len(homeless), np.int32)
-            self._route(words, cuts, found)
+            self._route(words, np.array([len(words)]), np.array([cuts.links[2]]), cuts, found)
             leaf[homeless] = found
             changed[found] = True
         return cuts, changed
@@ -287,35 +289,41 @@ class Renewer:
         begin, end = regions.begin, regions.end
         if not len(begin):
             return np.diff(starts), source, cuts
-        picked = self._room("picked", 2 * len(source), np.int64)
-        place = np.empty((len(begin), 3), np.int64)
-        picked = picked[: pick_rows(starts, source, begin, end, picked, place)]
-        grid, rows = self._kernel_rows(old, added, picked)
-        n = len(picked) + 1
-        depth = self._room("depth", n, np.int32)
-        depth[:] = -1
-        record = CutRecord(
-            depth,
-            self._room("axis", n, np.int16),
-            self._room("threshold", n, np.int32),
-            self._room("left_set", n, np.uint64),
-        )
+        grid, ranked = self.cutter.grid, None
+        if grid is None:
+            grid, ranked = self._ranked(old, added)
+        k = self.cutter.k if constraint is None else max(self.cutter.k, constraint.least_rows)
         edge = np.concatenate((np.full(1, -1, np.int32), cuts.depth, np.full(1, -1, np.int32)))
         hangs = np.maximum(edge[begin], edge[end]).astype(np.int64) + 1
+        n_rows = starts[end] - starts[begin]
+        n_most = len(starts) - 1 + int((n_rows // k + 1).sum())  # leaves
+        sizes, order = np.empty(n_most, np.int64), self._room("order", len(source), np.int64)
+        is_new, new = np.empty(n_most, np.bool_), Cuts.empty(n_most)
         recut: Any = recut_regions
-        k = self.cutter.k if constraint is None else max(self.cutter.k, constraint.least_rows)
-        recut(rows, place, hangs, k, grid.gauge, *self._effort(grid, seed, k, constraint), record)
-        n_most = len(starts) + int((depth >= 0).sum())
-        sizes, cut_from = np.empty((2, n_most), np.int64)
-        flipped, order = np.empty(n_most, np.bool_), self._room("order", len(source), np.int64)
-        n_leaves = arrange_leaves(
-            rows, source, starts, begin, end, place, record, grid.gauge, sizes, cut_from, flipped, order
+        n_leaves = recut(
+            old,
+            added,
+            source,
+            starts,
+            begin,
+            end,
+            hangs,
+            k,
+            self._lines(grid),
+            ranked,
+            grid.gauge,
+            *self._effort(grid, seed, k, constraint),
+            self._recut_room(grid, int(n_rows.max()), k),
+            np.array(grid.axis_of_column, np.int64),
+            self._set_axes,
+            CutArrays(*cuts.arrays),
+            sizes,
+            order,
+            is_new,
+            CutArrays(*new.arrays),
         )
-        cut_from = cut_from[: n_leaves - 1]
-        new = Cuts.empty(n_leaves - 1, flipped[: n_leaves - 1])
-        axes = np.array(grid.axis_of_column, np.int64)
-        mix_cuts(cut_from, CutArrays(*cuts.arrays), record, axes, self._set_axes, CutArrays(*new.arrays))
-        in_values(grid, new, cut_from < 0)
+        new = new[: n_leaves - 1]
+        in_values(grid, new, is_new[: n_leaves - 1])
         return sizes[:n_leaves], order, new
 
     def _named(self, bundles: Bundles, words: Words, order: Ids, old_ends: Ids, n_recut: int) -> Renewed:
@@ -335,34 +343,47 @@ class Renewer:
         n = moved_rows(words, self.cutter.layout.words, order, old_ends, ends, kept, moved, moved_to)
         return Renewed(bundles, kept, moved[:n], moved_to[:n], n_recut)
 
-    def _kernel_rows(self, old: Words, added: Words, picked: Ids) -> tuple[Grid, NDArray[np.int32]]:
-        """Rows as the kernels want them, with their numbers in the last column."""
+    def _ranked(self, old: Words, added: Words) -> tuple[Grid, NDArray[np.int32]]:
+        """All rows as lines, where their codes are too wide for the kernels: these get ranks among the stretch's."""
         cutter, d = self.cutter, len(self.cutter.space)
-        if cutter.grid is None:
-            words = cutter.layout.empty(len(picked))
-            gather_words(old, added, picked, words)
-            codes = np.empty((len(picked), d), np.int64)
-            unpack_rows(words, cutter.layout.words, 0, np.arange(d), np.full(d, MISSING, np.int64), codes)
-            grid, rows = make_grid(codes, cutter.space)
-            rows[:, d] = picked
-            return grid, rows
-        rows = self._room("rows", (len(picked), d + 1), np.int32)
-        kinds = cutter.grid.gauge.kind[list(cutter.grid.column_of_axis)]
-        missing = np.where(kinds == g.MASK, 63, int(g.MISSING))
-        columns = np.array(cutter.grid.column_of_axis)
-        unpack_picked(old, added, picked, cutter.layout.words, columns, missing, rows)
-        return cutter.grid, rows
+        codes = np.empty((len(old) + len(added), d), np.int64)
+        missing = np.full(d, MISSING, np.int64)
+        for words, part in ((old, codes[: len(old)]), (added, codes[len(old) :])):
+            unpack_rows(words, cutter.layout.words, 0, np.arange(d), missing, part)
+        return make_grid(codes, cutter.space)
 
-    def _route(self, words: Words, cuts: Cuts, leaf: NDArray[np.int32]) -> None:
-        """The leaf that each row belongs to."""
-        first, second, root = cuts.links
+    def _lines(self, grid: Grid) -> LineLayout:
+        """Where the kernels find the columns of lines in packed rows."""
+        if self._line_layout is None:
+            kinds, axes, layout = grid.gauge.kind, list(grid.axis_of_column), self.cutter.layout.words
+            self._line_layout = LineLayout(
+                layout.word[axes],
+                layout.shift[axes],
+                np.array([limit_mask(limit) for limit in layout.limit[axes]], np.uint64),
+                layout.below[axes],
+                np.where(kinds == g.MASK, 63, int(g.MISSING)).astype(np.int64),
+            )
+        return self._line_layout
+
+    def _recut_room(self, grid: Grid, n_rows: int, k: int) -> RecutRoom:
+        """Scratch space for regions of that many rows, made once for each thread."""
+        made: dict[int, RecutRoom] = self._local.__dict__.setdefault("recut_rooms", {})
+        if k not in made or len(made[k].members) < n_rows:
+            n_most = max(n_rows + n_rows // 4, self.region_rows)
+            made[k] = recut_room(n_most, k, len(grid.space), grid.gauge.n_masked - grid.gauge.n_linear)
+        return made[k]
+
+    def _route(self, words: Words, ends: Ids, roots: Ids, cuts: Cuts, leaf: NDArray[np.int32]) -> None:
+        """The leaf that each row belongs to; those up to ends[g] are below the cut roots[g]."""
+        first, second, _ = cuts.links
         layout = self.cutter.layout.words
         route_rows(
             words,
             layout,
+            ends,
+            roots,
             first,
             second,
-            root,
             cuts.axis,
             cuts.threshold,
             cuts.left_set,

@@ -72,7 +72,8 @@ class _Part:
 
     begin: int
     end: int
-    rows: Ids  # that are added, by number
+    rows: Ids  # that are added, by number, bundle by bundle; up to where each bundle has its own
+    ends: Ids
     gone: Ids
 
 
@@ -137,7 +138,7 @@ class Updating:
         def work(number: int) -> Renewed:
             part = parts[number]
             stretch = self._read(base, part.begin, part.end)
-            return self.renewer.renew(stretch, added[part.rows], part.gone, number)
+            return self.renewer.renew(stretch, added[part.rows], part.ends, part.gone, number)
 
         n_ahead = _AHEAD_PER_THREAD * self.threads
         done = in_order(self._pool, work, [1] * len(parts), n_ahead, n_ahead)
@@ -166,7 +167,8 @@ class Updating:
 
         def part(stretch: range) -> _Part:
             a, b = stretch.start, stretch.stop
-            return _Part(a, b, source[starts[a] : starts[b]], gone[gone_starts[a] : gone_starts[b]])
+            ends = starts[a + 1 : b + 1] - starts[a]
+            return _Part(a, b, source[starts[a] : starts[b]], ends, gone[gone_starts[a] : gone_starts[b]])
 
         stretches = [range(a, b) for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)]
         if self.renewer.cutter.model is not None:
@@ -243,7 +245,7 @@ class Updating:
         return tree.only(stays, tree.cuts[kept]), stays, np.concatenate((added, *homeless))
 
     def _first_tree(self, added: Words) -> UpperTree:
-        renewed = self.renewer.renew(self.renewer.nothing, added, np.empty(0, np.int64), 0)
+        renewed = self.renewer.renew(self.renewer.nothing, added, np.array([len(added)]), np.empty(0, np.int64), 0)
         self._n_recut += renewed.n_recut
         tree = UpperTree.over([renewed.bundles], [self._write_pages(renewed.bundles)], Cuts.none())
         self._moved.append((renewed.moved, tree.name.astype(np.int32)[renewed.moved_to]))

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from rtree_anon.kernels.gauge import box_width
-from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.lanes import LANES, box_of_rows
+from rtree_anon.kernels.jit import kernel, lean_inlined
+from rtree_anon.kernels.lanes import LANES, box_of_members, box_of_rows
 
 
 @kernel
@@ -39,6 +39,34 @@ def boxes_of_runs(rows, starts, gauge, lo, hi, mask):
             for i in range(begin + 1, end):
                 least = min(least, rows[i, a])
                 most = max(most, rows[i, a])
+            lo[run, a] = least
+            hi[run, a] = most
+
+
+@lean_inlined
+def boxes_of_members(rows, members, starts, n_runs, gauge, lo, hi, mask):
+    """The tight box of the rows members[starts[i]:starts[i+1]], for the first n_runs; no run is empty."""
+    d = gauge.kind.shape[0]
+    first_mask, end_mask = gauge.n_linear, gauge.n_masked
+    for run in range(n_runs):
+        begin, end = starts[run], starts[run + 1]
+        for a in range(first_mask, end_mask):
+            found = np.uint64(0)
+            for i in range(begin, end):
+                found |= np.uint64(1) << np.uint64(rows[members[i], a])
+            mask[run, a - first_mask] = found
+        if d >= LANES:
+            for a in range(0, d - LANES, LANES):
+                box_of_members(rows, members, begin, end, np.int64(a), lo, hi, np.int64(run))
+            box_of_members(rows, members, begin, end, np.int64(d - LANES), lo, hi, np.int64(run))
+            continue
+        for a in range(d):
+            if first_mask <= a < end_mask:
+                continue
+            least = most = rows[members[begin], a]
+            for i in range(begin + 1, end):
+                least = min(least, rows[members[i], a])
+                most = max(most, rows[members[i], a])
             lo[run, a] = least
             hi[run, a] = most
 

@@ -4,7 +4,7 @@ Inner node i separates leaf i from leaf i + 1, so a tree of L leaves is L - 1 cu
 listing. A child is given as the number of an inner node, or as ~leaf (a negative number).
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg, unreachable"
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.gauge import MASK, box_width, mask_width, range_width
+from rtree_anon.kernels.gauge import MASK, mask_width, range_width
 from rtree_anon.kernels.jit import kernel, lean_inlined, lean_kernel
+from rtree_anon.kernels.lanes import LANES, union_of_lanes, union_width_of_lanes
 
 
 @kernel
 def link_nodes(depth, left, right):
     """Fill the children of every inner node from the depths; return the root (-1, i.e. ~0, for a single leaf)."""
-    n_inner = depth.shape[0]
-    path = np.empty(n_inner + 1, np.int64)
+    return link_in_room(depth, depth.shape[0], left, right, np.empty(depth.shape[0] + 1, np.int64))
+
+
+@lean_kernel
+def link_in_room(depth, n_inner, left, right, path):
+    """`link_nodes` of the first n_inner cuts; `path` is scratch space for one entry more."""
     top = 0
     for i in range(n_inner):
         left[i] = ~i
@@ -36,7 +41,7 @@ def link_nodes(depth, left, right):
             right[path[top - 1]] = i
         path[top] = i
         top += 1
-    return path[0] if n_inner > 0 else -1
+    return path[0] if n_inner > 0 else np.int64(-1)
 
 
 @kernel
@@ -104,8 +109,6 @@ def walk_room(n_inner, d, n_masks):
 @lean_kernel
 def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, order, between, flipped):
     """`order_leaves` of a tree of n_inner inner nodes, with scratch space from `walk_room`."""
-    d = lo.shape[1]
-    n_masks, n_linear = mask.shape[1], gauge.n_linear
     node_lo, node_hi, node_mask, node_width = room.lo, room.hi, room.mask, room.width
     leaf_width, todo, visit, swapped_at = room.leaf_width, room.todo, room.visit, room.swapped
     todo[0] = root
@@ -126,15 +129,15 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
         one, other = left[node], right[node]
         for child in (one, other):
             if child < 0:
-                leaf_width[~child] = box_width(gauge, lo[~child], hi[~child], mask[~child])
-        lo_one, hi_one, mask_one = _box(one, node_lo, node_hi, node_mask, lo, hi, mask)
-        lo_other, hi_other, mask_other = _box(other, node_lo, node_hi, node_mask, lo, hi, mask)
-        for a in range(d):
-            node_lo[node, a] = min(lo_one[a], lo_other[a])
-            node_hi[node, a] = max(hi_one[a], hi_other[a])
-        for a in range(n_masks):
-            node_mask[node, a] = mask_one[a] | mask_other[a]
-        node_width[node] = box_width(gauge, node_lo[node], node_hi[node], node_mask[node])
+                leaf = lo[~child], hi[~child], mask[~child]
+                leaf_width[~child] = _union_width(gauge, leaf, leaf)
+        own = node_lo[node], node_hi[node], node_mask[node]
+        _unite(
+            _box(one, node_lo, node_hi, node_mask, lo, hi, mask),
+            _box(other, node_lo, node_hi, node_mask, lo, hi, mask),
+            own,
+        )
+        node_width[node] = _union_width(gauge, own, own)
     last = entry
     n_emitted = 0
     todo[0] = root
@@ -153,24 +156,9 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
         nearer, farther = left[node], right[node]
         swapped = False
         if last >= 0:
-            growth_left = 0.0
-            growth_right = 0.0
-            last_lo, last_hi, last_mask = lo[last], hi[last], mask[last]
-            lo_left, hi_left, mask_left = _box(nearer, node_lo, node_hi, node_mask, lo, hi, mask)
-            lo_right, hi_right, mask_right = _box(farther, node_lo, node_hi, node_mask, lo, hi, mask)
-            for a in range(n_linear):  # two sums at a time: each has to wait for itself
-                scale = gauge.scale[a]
-                lowest, highest = last_lo[a], last_hi[a]
-                growth_left += (np.int64(max(highest, hi_left[a])) - np.int64(min(lowest, lo_left[a]))) * scale
-                growth_right += (np.int64(max(highest, hi_right[a])) - np.int64(min(lowest, lo_right[a]))) * scale
-            for a in range(n_linear, gauge.n_masked):
-                m = a - n_linear
-                growth_left += mask_width(gauge, a, last_mask[m] | mask_left[m])
-                growth_right += mask_width(gauge, a, last_mask[m] | mask_right[m])
-            for a in range(gauge.n_masked, d):
-                lowest, highest = last_lo[a], last_hi[a]
-                growth_left += range_width(gauge, a, min(lowest, lo_left[a]), max(highest, hi_left[a]))
-                growth_right += range_width(gauge, a, min(lowest, lo_right[a]), max(highest, hi_right[a]))
+            emitted = lo[last], hi[last], mask[last]
+            growth_left = _union_width(gauge, emitted, _box(nearer, node_lo, node_hi, node_mask, lo, hi, mask))
+            growth_right = _union_width(gauge, emitted, _box(farther, node_lo, node_hi, node_mask, lo, hi, mask))
             growth_left -= node_width[nearer] if nearer >= 0 else leaf_width[~nearer]
             growth_right -= node_width[farther] if farther >= 0 else leaf_width[~farther]
             if growth_right < growth_left:
@@ -191,6 +179,39 @@ def _box(child, node_lo, node_hi, node_mask, lo, hi, mask):
     if child >= 0:
         return node_lo[child], node_hi[child], node_mask[child]
     return lo[~child], hi[~child], mask[~child]
+
+
+@lean_inlined
+def _unite(box, other, union):
+    """The union of two boxes."""
+    (lo, hi, mask), (other_lo, other_hi, other_mask), (union_lo, union_hi, union_mask) = box, other, union
+    d = union_lo.shape[0]
+    whole = d - d % LANES
+    for first in range(0, whole, LANES):
+        union_of_lanes(lo, hi, other_lo, other_hi, np.int64(first), union_lo, union_hi)
+    for a in range(whole, d):
+        union_lo[a] = min(lo[a], other_lo[a])
+        union_hi[a] = max(hi[a], other_hi[a])
+    for m in range(union_mask.shape[0]):
+        union_mask[m] = mask[m] | other_mask[m]
+
+
+@lean_inlined
+def _union_width(gauge, box, other):
+    """The width of the union of two boxes, or of a box with itself."""
+    (lo, hi, mask), (other_lo, other_hi, other_mask) = box, other
+    d, n_linear = gauge.kind.shape[0], gauge.n_linear
+    whole = d - d % LANES
+    width = 0.0
+    for first in range(0, whole, LANES):
+        width += union_width_of_lanes(lo, hi, other_lo, other_hi, np.int64(first), np.int64(n_linear), gauge.scale)
+    for a in range(whole, n_linear):
+        width += (np.int64(max(hi[a], other_hi[a])) - np.int64(min(lo[a], other_lo[a]))) * gauge.scale[a]
+    for a in range(n_linear, gauge.n_masked):
+        width += mask_width(gauge, a, mask[a - n_linear] | other_mask[a - n_linear])
+    for a in range(gauge.n_masked, d):
+        width += range_width(gauge, a, min(lo[a], other_lo[a]), max(hi[a], other_hi[a]))
+    return width
 
 
 @kernel

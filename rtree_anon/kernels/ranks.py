@@ -15,6 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from rtree_anon.kernels.jit import lean_inlined
+from rtree_anon.kernels.vectors import I32, I64, addresses, loop, splat
 
 FEW = 128  # for more numbers, merging is faster
 LANES = 16
@@ -51,14 +52,14 @@ def count_smaller(typing_context, codes, n, counts):
     signature = types.void(codes, types.int64, counts)
 
     def generate(context, builder, signature, arguments):
-        codes, n, counts = _addresses(context, builder, signature, arguments)
+        codes, n, counts = addresses(context, builder, signature, arguments)
 
         def tile(first):
             own = _load(builder, codes, first)
-            smaller = _count(builder, codes, _I64(0), n, _NONE, lambda j, code: builder.icmp_signed("<", code, own))
+            smaller = _count(builder, codes, I64(0), n, _NONE, lambda j, code: builder.icmp_signed("<", code, own))
             _store(builder, smaller, counts, first)
 
-        _loop(builder, _I64(0), n, LANES, (), lambda first: tile(first) or ())
+        loop(builder, I64(0), n, LANES, (), lambda first: tile(first) or ())
         return context.get_dummy_value()
 
     return signature, generate
@@ -73,80 +74,44 @@ def rank_all(typing_context, codes, n, ranks):
     signature = types.void(codes, types.int64, ranks)
 
     def generate(context, builder, signature, arguments):
-        codes, n, ranks = _addresses(context, builder, signature, arguments)
+        codes, n, ranks = addresses(context, builder, signature, arguments)
         lanes = ir.Constant(_VECTOR, list(range(LANES)))
 
         def tile(first):
             own = _load(builder, codes, first)
-            end = builder.add(first, _I64(LANES))
+            end = builder.add(first, I64(LANES))
             end = builder.select(builder.icmp_signed("<", end, n), end, n)
 
             def comes_before(j, code):  # among the tile's own codes
-                earlier = builder.icmp_signed("<", _splat(builder, builder.trunc(builder.sub(j, first), _I32)), lanes)
+                earlier = builder.icmp_signed(
+                    "<", splat(builder, builder.trunc(builder.sub(j, first), I32), _VECTOR), lanes
+                )
                 equal = builder.and_(builder.icmp_signed("==", code, own), earlier)
                 return builder.or_(builder.icmp_signed("<", code, own), equal)
 
-            rank = _count(builder, codes, _I64(0), first, _NONE, lambda j, code: builder.icmp_signed("<=", code, own))
+            rank = _count(builder, codes, I64(0), first, _NONE, lambda j, code: builder.icmp_signed("<=", code, own))
             rank = _count(builder, codes, first, end, rank, comes_before)
             rank = _count(builder, codes, end, n, rank, lambda j, code: builder.icmp_signed("<", code, own))
             _store(builder, rank, ranks, first)
 
-        _loop(builder, _I64(0), n, LANES, (), lambda first: tile(first) or ())
+        loop(builder, I64(0), n, LANES, (), lambda first: tile(first) or ())
         return context.get_dummy_value()
 
     return signature, generate
 
 
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
-_VECTOR = ir.VectorType(_I32, LANES)
+_VECTOR = ir.VectorType(I32, LANES)
 _NONE = ir.Constant(_VECTOR, [0] * LANES)
-
-
-def _addresses(context, builder, signature, arguments):
-    """The addresses of the arrays' elements; other arguments as they are."""
-    return [
-        context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-        for kind, value in zip(signature.args, arguments, strict=True)
-    ]
-
-
-def _loop(builder, begin, end, step, carried, body):
-    """A loop over i = begin, begin + step, ... before `end`, maybe none; body(i, *carried) returns the next `carried`.
-
-    Returns what is carried behind the loop.
-    """
-    before = builder.block
-    head, inside, after = (builder.append_basic_block(name) for name in ("head", "inside", "after"))
-    builder.branch(head)
-    builder.position_at_end(head)
-    i = builder.phi(_I64)
-    values = [builder.phi(value.type) for value in carried]
-    builder.cbranch(builder.icmp_signed("<", i, end), inside, after)
-    builder.position_at_end(inside)
-    following = body(i, *values)
-    i.add_incoming(begin, before)
-    i.add_incoming(builder.add(i, _I64(step)), builder.block)
-    for phi, first, then in zip(values, carried, following, strict=True):
-        phi.add_incoming(first, before)
-        phi.add_incoming(then, builder.block)
-    builder.branch(head)
-    builder.position_at_end(after)
-    return values
 
 
 def _count(builder, codes, begin, end, counts, counted):
     """Add to `counts`, lane by lane, for how many j of begin .. end-1 the lanes of counted(j, codes[j]) are true."""
 
     def body(j, counts):
-        code = _splat(builder, builder.load(builder.gep(codes, [j])))
+        code = splat(builder, builder.load(builder.gep(codes, [j])), _VECTOR)
         return (builder.add(counts, builder.zext(counted(j, code), _VECTOR)),)
 
-    return _loop(builder, begin, end, 1, (counts,), body)[0]
-
-
-def _splat(builder, value):
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, _I32(0))
-    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), _NONE)
+    return loop(builder, begin, end, 1, (counts,), body)[0]
 
 
 def _load(builder, array, at):

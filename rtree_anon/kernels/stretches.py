@@ -174,37 +174,57 @@ def read_bundles(content, begins, ends, n_rows, n_leaves, hangs, layout, scratch
 
 
 @kernel
-def route_rows(words, layout, first, second, root, axis, threshold, left_set, is_set, flipped, leaf):
+def route_rows(words, layout, ends, roots, first, second, axis, threshold, left_set, is_set, flipped, leaf):
     """leaf[i] becomes the leaf that row i belongs to, by the cuts of a tree (leaforder.py).
 
-    Rows take their steps side by side, block by block, so that the processor need not wait for one after the other.
+    Rows from ends[g-1] to ends[g]-1 are known to be below the node roots[g]. Rows take their steps side by side, block
+    by block, so that the processor need not wait for one after the other.
     """
     masks = np.empty(layout.limit.shape[0], np.uint64)
     for c in range(masks.shape[0]):
         masks[c] = limit_mask(layout.limit[c])
     any_set = is_set.any()
-    for begin in range(0, words.shape[0], _BLOCK_ROWS):
-        end = min(begin + _BLOCK_ROWS, words.shape[0])
-        for i in range(begin, end):
-            leaf[i] = root
-        waiting = root >= 0
-        while waiting:
-            waiting = False
+    begin = np.int64(0)
+    for g in range(ends.shape[0]):
+        while begin < ends[g]:
+            end = min(begin + _BLOCK_ROWS, ends[g])
             for i in range(begin, end):
-                node = leaf[i]
-                if node < 0:
-                    continue
-                a = axis[node]
-                stored = (words[i, layout.word[a]] >> layout.shift[a]) & masks[a]
-                code = np.int64(stored) + layout.below[a]
-                left = stored == np.uint64(0) or code < threshold[node]
-                if any_set and is_set[node]:
-                    bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(code)
-                    left = (left_set[node] >> bit) & np.uint64(1) != np.uint64(0)
-                leaf[i] = first[node] if left != flipped[node] else second[node]
-                waiting = True
-        for i in range(begin, end):
-            leaf[i] = ~leaf[i]
+                leaf[i] = roots[g]
+            waiting = roots[g] >= 0
+            while waiting:
+                waiting = False
+                for i in range(begin, end):
+                    node = leaf[i]
+                    if node < 0:
+                        continue
+                    a = axis[node]
+                    stored = (words[i, layout.word[a]] >> layout.shift[a]) & masks[a]
+                    code = np.int64(stored) + layout.below[a]
+                    left = stored == np.uint64(0) or code < threshold[node]
+                    if any_set and is_set[node]:
+                        bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(code)
+                        left = (left_set[node] >> bit) & np.uint64(1) != np.uint64(0)
+                    leaf[i] = first[node] if left != flipped[node] else second[node]
+                    waiting = True
+            for i in range(begin, end):
+                leaf[i] = ~leaf[i]
+            begin = end
+
+
+@kernel
+def roots_of_bundles(depth, ends, roots):
+    """roots[b] becomes the node above all leaves from ends[b-1] to ends[b]-1, a whole subtree; ~leaf for a single one.
+
+    depth[i] is that of the cut between leaf i and leaf i + 1.
+    """
+    begin = np.int64(0)
+    for b in range(ends.shape[0]):
+        root = begin
+        for i in range(begin, ends[b] - 1):
+            if depth[i] < depth[root]:
+                root = i
+        roots[b] = root if ends[b] - begin > 1 else ~begin
+        begin = ends[b]
 
 
 @kernel
@@ -286,27 +306,6 @@ def sort_by_leaf(leaf, n_leaves, starts, source):
         if leaf[i] >= 0:
             source[at[leaf[i]]] = i
             at[leaf[i]] += 1
-
-
-@kernel
-def unpack_picked(old, added, picked, layout, target, out_missing, out):
-    """Quasi-identifiers of the rows picked[i] as kernels want them: out[i, target[c]]; the last column is picked[i]."""
-    n_columns = target.shape[0]
-    n_old = old.shape[0]
-    n_words = old.shape[1]
-    masks = np.empty(n_columns, np.uint64)
-    for c in range(n_columns):
-        masks[c] = limit_mask(layout.limit[c])
-    row = np.empty(n_words, np.uint64)
-    number = out.shape[1] - 1
-    for i in range(picked.shape[0]):
-        p = picked[i]
-        for w in range(n_words):
-            row[w] = old[p, w] if p < n_old else added[p - n_old, w]
-        for c in range(n_columns):
-            stored = (row[layout.word[c]] >> layout.shift[c]) & masks[c]
-            out[i, target[c]] = out_missing[c] if stored == np.uint64(0) else np.int64(stored) + layout.below[c]
-        out[i, number] = p
 
 
 @kernel

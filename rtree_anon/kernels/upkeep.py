@@ -1,41 +1,19 @@
-"""Upkeep of leaves: which ones a batch of inserts and deletes makes too small or too large, and cutting those again.
+"""Upkeep of leaves: which ones a batch of inserts and deletes makes too small or too large.
 
 A stretch of the index is a whole subtree: leaves in order, cuts between neighbours (kernels/leaforder.py), rows leaf by
 leaf. A batch is worked in like this (R+-tree paper, section 2.2; DESIGN: no leaf below k at any moment):
 
     settle_leaves   a cut that leaves fewer than k rows on one side is dropped, and those rows go down the other side
-    choose_regions  subtrees that are cut again, because a leaf in them could be divided
-    pick_rows       the rows of these regions: only they are unpacked for the kernels that cut
-    recut_regions   the cuts inside them, by the kernels of every other cut
-    arrange_leaves  the leaves in their new order: regions walked from the leaf before them, everything else as it was
-    mix_cuts        the cuts between them, old and new ones
+    choose_regions  subtrees that are cut again, because a leaf in them could be divided (recutting.py does it)
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from rtree_anon.kernels.blocks import grow_block
-from rtree_anon.kernels.boxes import boxes_of_runs
-from rtree_anon.kernels.cutting import grow
 from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.leaforder import link_nodes, walk_leaves, walk_room
-
-
-class CutArrays(NamedTuple):
-    """Cuts between neighbours, in codes of the space, as kernels take them."""
-
-    depth: NDArray[np.int32]
-    axis: NDArray[np.int16]
-    is_set: NDArray[np.bool_]
-    flipped: NDArray[np.bool_]
-    threshold: NDArray[np.int64]
-    left_set: NDArray[np.uint64]
 
 
 @kernel
@@ -163,177 +141,6 @@ def choose_regions(first, second, root, starts, changed, k, most_rows, begin, en
             todo[top + 1] = first[node]
             top += 2
     return n_regions
-
-
-@kernel
-def pick_rows(starts, source, begin, end, picked, place):
-    """The rows of regions, one region after the other, each behind the leaf that comes before it; how many they are.
-
-    picked[place[r, 0]:place[r, 1]] are the rows of the leaf before region r, unless that is in a region itself;
-    picked[place[r, 1]:place[r, 2]] are those of the region.
-    """
-    at = np.int64(0)
-    for r in range(begin.shape[0]):
-        place[r, 0] = at
-        if begin[r] > 0 and (r == 0 or end[r - 1] != begin[r]):
-            for i in range(starts[begin[r] - 1], starts[begin[r]]):
-                picked[at] = source[i]
-                at += 1
-        place[r, 1] = at
-        for i in range(starts[begin[r]], starts[end[r]]):
-            picked[at] = source[i]
-            at += 1
-        place[r, 2] = at
-    return at
-
-
-@kernel
-def recut_regions(rows, place, depth, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record):
-    """Cut every region down to leaves, as many as its rows can make; depth[r] is where region r hangs.
-
-    `guard` has a privacy model that both sides of every cut must satisfy, or is None.
-    """
-    d = rows.shape[1] - 1
-    for r in range(place.shape[0]):
-        first = place[r, 1]
-        m = place[r, 2] - first
-        if guard is not None or m > effort.exact_rows:
-            grow(
-                rows,
-                first,
-                m,
-                depth[r],
-                k,
-                gauge,
-                preferred,
-                effort,
-                worth,
-                seed,
-                work,
-                found,
-                space,
-                guard,
-                record,
-            )
-            continue
-        block, members, others = space.block, space.small, space.others
-        for i in range(m):
-            for a in range(d):
-                block[a, i] = rows[first + i, a]
-        grow_block(
-            block, m, first, depth[r], k, gauge, preferred, effort, worth, None, found, members, others, record, True
-        )
-        for i in range(m):
-            others[i] = rows[first + i, d]
-        for i in range(m):
-            member = members[0, i]
-            for a in range(d):
-                rows[first + i, a] = block[a, member]
-            rows[first + i, d] = others[member]
-
-
-@kernel
-def arrange_leaves(rows, source, starts, begin, end, place, record, gauge, sizes, cut_from, flipped, order):
-    """The leaves in order: their sizes, and in `order` the numbers of their rows one after the other; how many leaves.
-
-    cut_from[i], between leaf i and leaf i + 1, is the number of an old cut, or ~position of a new one in the record,
-    whose right side comes first where flipped[i]. Rows of regions are in `rows`, with their numbers in the last column.
-    """
-    d = gauge.kind.shape[0]
-    n_masks = gauge.n_masked - gauge.n_linear
-    n_regions = begin.shape[0]
-    most = np.int64(1)  # leaves of a region
-    for r in range(n_regions):
-        n = np.int64(1)
-        for p in range(place[r, 1] + 1, place[r, 2]):
-            if record.depth[p] >= 0:
-                n += 1
-        most = max(most, n)
-    part = np.empty(most + 1, np.int64)
-    depth = np.empty(most, np.int32)
-    left = np.empty(most, np.int64)
-    right = np.empty(most, np.int64)
-    walked = np.empty(most, np.int64)
-    between = np.empty(most, np.int64)
-    turned = np.empty(most, np.bool_)
-    lo = np.empty((most + 1, d), np.int32)
-    hi = np.empty((most + 1, d), np.int32)
-    mask = np.empty((most + 1, n_masks), np.uint64)
-    room = walk_room(most, d, n_masks)
-    before = np.zeros(2, np.int64)  # the leaf just emitted, if it is in `rows`
-    n_out = 0
-    at = 0
-    leaf = 0
-    region = 0
-    while leaf < starts.shape[0] - 1:
-        if n_out > 0:
-            cut_from[n_out - 1] = leaf - 1
-            flipped[n_out - 1] = False
-        if region == n_regions or begin[region] != leaf:
-            sizes[n_out] = starts[leaf + 1] - starts[leaf]
-            for i in range(starts[leaf], starts[leaf + 1]):
-                order[at] = source[i]
-                at += 1
-            n_out += 1
-            leaf += 1
-            continue
-        n_cuts = 0
-        part[0] = place[region, 1]
-        for p in range(place[region, 1] + 1, place[region, 2]):
-            if record.depth[p] >= 0:
-                depth[n_cuts] = record.depth[p]
-                n_cuts += 1
-                part[n_cuts] = p
-        part[n_cuts + 1] = place[region, 2]
-        root = link_nodes(depth[:n_cuts], left, right)
-        n_parts = n_cuts + 1
-        boxes_of_runs(rows, part[: n_parts + 1], gauge, lo, hi, mask)
-        entry = np.int64(-1)
-        if n_out > 0:
-            entry = np.int64(n_parts)
-            if place[region, 0] < place[region, 1]:
-                before[0], before[1] = place[region, 0], place[region, 1]
-            boxes_of_runs(rows, before, gauge, lo[n_parts:], hi[n_parts:], mask[n_parts:])
-        walk_leaves(left, right, n_cuts, root, gauge, lo, hi, mask, entry, room, walked, between, turned)
-        for i in range(n_parts):
-            first, behind = part[walked[i]], part[walked[i] + 1]
-            before[0], before[1] = first, behind
-            sizes[n_out] = behind - first
-            for p in range(first, behind):
-                order[at] = rows[p, d]
-                at += 1
-            if i < n_cuts:
-                cut_from[n_out] = ~part[between[i] + 1]
-                flipped[n_out] = turned[i]
-            n_out += 1
-        leaf = end[region]
-        region += 1
-    return n_out
-
-
-@kernel
-def mix_cuts(cut_from, old, record, axis_of_column, set_axes, new):
-    """Fill `new` with the cuts that `arrange_leaves` lists: depth, axis, is_set, flipped, threshold, left_set.
-
-    new.flipped has the turns of new cuts. Thresholds of new cuts stay in the codes of the kernels.
-    """
-    for i in range(cut_from.shape[0]):
-        p = cut_from[i]
-        if p >= 0:
-            new.depth[i] = old.depth[p]
-            new.axis[i] = old.axis[p]
-            new.is_set[i] = old.is_set[p]
-            new.flipped[i] = old.flipped[p]
-            new.threshold[i] = old.threshold[p]
-            new.left_set[i] = old.left_set[p]
-            continue
-        p = ~p
-        a = axis_of_column[record.axis[p]]
-        new.depth[i] = record.depth[p]
-        new.axis[i] = a
-        new.is_set[i] = set_axes[a]
-        new.threshold[i] = 0 if set_axes[a] else record.threshold[p]
-        new.left_set[i] = record.left_set[p] if set_axes[a] else np.uint64(0)
 
 
 @kernel

@@ -39,7 +39,7 @@ class Search:
         rng = np.random.default_rng(seed)
         self.table, self.k, self.growth = table, k, -float(rng.random())
         self.grid, rows = make_grid(table.codes, table.space)
-        self.block = np.ascontiguousarray(rows[:, :-1].T)
+        self.block = np.ascontiguousarray(rows[:, :-1]).T
         n = len(rows)
         self.members = rng.permutation(n).astype(np.uint32)
         self.start = int(rng.integers(0, n - 2 * k + 1))

@@ -20,6 +20,7 @@ from rtree_anon.kernels.stretches import (
     mark_deleted,
     moved_rows,
     read_bundle,
+    roots_of_bundles,
     route_rows,
 )
 from rtree_anon.space import missing_code
@@ -57,9 +58,18 @@ def test_bundles_are_read_as_they_were_packed(table: Table, k: int, page_bytes: 
         assert all(np.array_equal(a, b) for a, b in zip(cuts.arrays, bundle.cuts.arrays, strict=True))
         leaf = np.empty(bundle.n_rows, np.int32)
         first, second, root = cuts.links
-        about = cuts.axis, cuts.threshold, cuts.left_set, cuts.is_set, cuts.flipped
-        route_rows(words, layout.words, first, second, root, *about, leaf)
-        assert leaf.tolist() == [naive_route(cuts, row, MISSING) for row in codes[:d].T.tolist()]
+        about = first, second, cuts.axis, cuts.threshold, cuts.left_set, cuts.is_set, cuts.flipped
+        route_rows(words, layout.words, np.array([bundle.n_rows]), np.array([root]), *about, leaf)
+        expected_leaf = [naive_route(cuts, row, MISSING) for row in codes[:d].T.tolist()]
+        assert leaf.tolist() == expected_leaf
+        # Rows are in leaf order: those below each side of the topmost cut begin there.
+        sides = np.array([root + 1, bundle.n_leaves] if root >= 0 else [bundle.n_leaves])
+        roots = np.empty(len(sides), np.int64)
+        roots_of_bundles(cuts.depth, sides, roots)
+        assert roots.tolist() == ([first[root], second[root]] if root >= 0 else [-1])
+        leaf[:] = 77
+        route_rows(words, layout.words, bundle.starts[sides], roots, *about, leaf)
+        assert leaf.tolist() == expected_leaf
         gone = np.sort(np.array(data.draw(st.lists(st.sampled_from(codes[d].tolist()), unique=True)), np.int64))
         alive = np.zeros(bundle.n_rows, np.int32)
         assert mark_deleted(words, layout.words, gone, alive) == len(gone)
