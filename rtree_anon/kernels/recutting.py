@@ -226,26 +226,13 @@ def _recut_region(
     m = end - begin
     record = room.record
     number = gauge.kind.shape[0]  # where a line has the number of its row
-    if guard is not None or m > effort.exact_rows:
-        lines, members = room.lines, room.members
+    lines, members = room.lines, room.members
+    if guard is not None:  # by itself, so that a kernel without a model is compiled without any of it, and vice versa
         _load(old, added, source, begin, end, layout, ranked, lines)
-        grow(
-            lines,
-            np.int64(0),
-            m,
-            hangs,
-            k,
-            gauge,
-            preferred,
-            effort,
-            worth,
-            seed,
-            work,
-            found,
-            space,
-            guard,
-            record,
-        )
+        grow(lines, np.int64(0), m, hangs, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record)
+    elif m > effort.exact_rows:
+        _load(old, added, source, begin, end, layout, ranked, lines)
+        grow(lines, np.int64(0), m, hangs, k, gauge, preferred, effort, worth, seed, work, found, space, None, record)
     else:
         lines, members = space.block.T, space.small[0]
         _load(old, added, source, begin, end, layout, ranked, lines)
