@@ -7,7 +7,7 @@ Which bundle each id is in, on pages of their own; which page begins with which 
 
 After a bulk load ids are consecutive in leaf order, so a bundle is one range and the directory of ten million rows is a
 page or two. Rows that are inserted, or move to another bundle, take a byte or two each. A batch reads and writes only
-the pages that its ids are on, many at a time.
+the pages that its ids are on, many at a time; where there is an entry for each id, only those of its ids are changed.
 
 Invariant: ids are ascending, within a page and from page to page; an id that is on none has no row.
 """
@@ -17,7 +17,7 @@ Invariant: ids are ascending, within a page and from page to page; an id that is
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from rtree_anon.index.sorting import Part, ordered, sorted_slices
 from rtree_anon.kernels.idpages import (
     DENSE_WORDS,
     count_ranges,
+    entries_fit,
     fill_dense_pages,
     fill_pages,
     find_on_page,
@@ -36,6 +37,7 @@ from rtree_anon.kernels.idpages import (
     page_end,
     page_is_sound,
     page_ranges,
+    put_entries,
     spread_page,
 )
 from rtree_anon.storage.page import empty_run, payloads
@@ -145,12 +147,19 @@ class Directory:
             return
         first, page, at = [], [], 0
         touched, begin = self._pages_of(ids)
+        begins = [*begin.tolist(), len(ids)]
+        in_place = self._fits(touched, begins, ids, names)
         # Neighbouring pages are written anew together.
-        breaks = np.flatnonzero((np.diff(touched) != 1) | (np.arange(1, len(touched)) % _PAGES_AT_ONCE == 0)) + 1
+        changes_way = (np.diff(touched) != 1) | (np.diff(in_place) != 0)
+        breaks = np.flatnonzero(changes_way | (np.arange(1, len(touched)) % _PAGES_AT_ONCE == 0)) + 1
         for a, b in zip([0, *breaks.tolist()], [*breaks.tolist(), len(touched)], strict=True):
             low, high = int(touched[a]), int(touched[b - 1]) + 1
-            changes = slice(int(begin[a]), int(begin[b]) if b < len(begin) else len(ids))
-            new_first, new_page = self._written(writer, touched[a:b], ids[changes], names[changes])
+            if in_place[a]:
+                self._change_in_place(writer, touched[a:b], begins[a : b + 1], ids, names)
+                new_first, new_page = self._first[low:high], self._page[low:high]
+            else:
+                changes = slice(begins[a], begins[b])
+                new_first, new_page = self._written(writer, touched[a:b], ids[changes], names[changes])
             for own in self._page[low:high].tolist():
                 self._cache.pop(own, None)
             first += [self._first[at:low], new_first]
@@ -159,6 +168,24 @@ class Directory:
         writer.flush()
         self._first = np.concatenate((*first, self._first[at:]))
         self._page = np.concatenate((*page, self._page[at:]))
+
+    def _fits(self, numbers: Ids, begins: list[int], ids: Ids, names: Ids) -> NDArray[np.bool_]:
+        """Which pages can be changed entry by entry: most of those of rows that came by inserts."""
+        found = np.empty(len(numbers), np.bool_)
+        for at in range(0, len(numbers), _PAGES_AT_ONCE):
+            for number, page in enumerate(self._read(numbers[at : at + _PAGES_AT_ONCE]), at):
+                here = slice(begins[number], begins[number + 1])
+                found[number] = entries_fit(page, ids[here], names[here])
+        return found
+
+    def _change_in_place(self, writer: _Writer, numbers: Ids, begins: list[int], ids: Ids, names: Ids) -> None:
+        """Change entries of pages; those of page numbers[i] are begins[i] .. begins[i + 1]-1."""
+
+        def change(number: int, words: Page) -> None:
+            here = slice(begins[number], begins[number + 1])
+            put_entries(words, ids[here], names[here])
+
+        writer.copied(self._read(numbers), self._page[numbers], change)
 
     def _written(self, writer: _Writer, numbers: Ids, ids: Ids, names: Ids) -> tuple[Ids, Ids]:
         """Neighbouring pages with changes of ids that are on them; the entries of the top that take their place."""
@@ -242,6 +269,15 @@ class _Writer:
         run, words, lengths, lowest = self._room(-(-len(names) // n_page))
         n = fill_dense_pages(names, first, bits, words, lengths, lowest)
         return self._placed(run[:n], lengths[:n], lowest[:n], own)
+
+    def copied(self, pages: list[Page], own: Ids, change: Callable[[int, Page], None]) -> None:
+        """Copies of pages take their place, after `change` was given the number and the words of each."""
+        run, words, lengths, lowest = self._room(len(pages))
+        for number, page in enumerate(pages):
+            words[number, : len(page)] = page
+            lengths[number] = 8 * len(page)
+            change(number, words[number])
+        self._placed(run, lengths, lowest, own)
 
     def _room(self, n_pages: int) -> tuple[NDArray[np.uint8], Page, NDArray[np.uint32], Ids]:
         """Empty pages, their words, and room for their lengths and first ids."""

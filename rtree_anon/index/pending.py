@@ -65,6 +65,7 @@ class Pending:
         self._blocks: list[Block] = []
         self._loose: list[Codes] = []  # behind the blocks
         self._n_loose = self._n = self._n_dead = 0
+        self._n_row_bytes = 0  # of blocks and of what is loose
         self._alive = np.empty(0, np.bool_)
         self._places = IdRuns()
         self._gone = IdRuns()  # rows of the tree that are to go
@@ -82,8 +83,7 @@ class Pending:
     @property
     def n_bytes(self) -> int:
         """About how much memory that takes."""
-        rows = sum(block.words.nbytes for block in self._blocks) + sum(part.nbytes for part in self._loose)
-        return rows + len(self._alive) + BYTES_PER_ID * (self._n + self.n_gone)
+        return self._n_row_bytes + len(self._alive) + BYTES_PER_ID * (self._n + self.n_gone)
 
     def __bool__(self) -> bool:
         return bool(self._n or self.n_gone)
@@ -101,8 +101,10 @@ class Pending:
             if isinstance(part, Block):
                 self._tie()
                 self._blocks.append(part)
+                self._n_row_bytes += part.words.nbytes
                 continue
             self._loose.append(part)
+            self._n_row_bytes += part.nbytes
             self._n_loose += part.shape[1]
             if self._n_loose >= LOOSE_ROWS:
                 self._tie()
@@ -178,6 +180,7 @@ class Pending:
         """Make a block of what is loose."""
         self._blocks = list(self._all_blocks())
         self._loose, self._n_loose = [], 0
+        self._n_row_bytes = sum(block.words.nbytes for block in self._blocks)
 
 
 def waiting(codes: Codes) -> Codes | Block:

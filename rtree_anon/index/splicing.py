@@ -29,15 +29,21 @@ class Splice:
         edge = np.full(1, -1, np.int32)
         self._edges = np.concatenate((edge, base.cuts.depth, edge))  # the depths of the cuts beside bundle i: i, i + 1
 
-    def replace(self, begin: int, end: int, bundles: Bundles, page: int, names: NDArray[np.int64]) -> None:
-        """Bundles begin .. end-1, a subtree behind those replaced so far, give way to these, from `page` on."""
+    def replace(
+        self, begin: int, end: int, bundles: Bundles, of: slice, page: NDArray[np.int64], names: NDArray[np.int64]
+    ) -> None:
+        """Bundles begin .. end-1, a subtree behind those replaced so far, give way to these, given by their slice.
+
+        page[b] is the first page of bundle b, names[b] its name.
+        """
         self._keep(begin)
-        self._columns["page"].append(page + np.cumsum(bundles.n_pages) - bundles.n_pages)
-        self._columns["name"].append(names)
+        self._columns["page"].append(page[of])
+        self._columns["name"].append(names[of])
         for name in _BY_BUNDLE:
-            self._columns[name].append(getattr(bundles, name))
-        depth = int(max(self._edges[begin], self._edges[end])) + 1
-        self._cuts.append(bundles.cuts.renumbered().deeper_by(depth))
+            self._columns[name].append(getattr(bundles, name)[of])
+        if of.stop > of.start + 1:
+            depth = int(max(self._edges[begin], self._edges[end])) + 1
+            self._cuts.append(bundles.cuts[of.start : of.stop - 1].renumbered().deeper_by(depth))
         self._cuts.append(self._base.cuts[end - 1 : end])  # none behind the last bundle
         self._at = end
 

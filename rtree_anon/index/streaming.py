@@ -33,10 +33,12 @@ from rtree_anon.index.reading import BundleReader
 from rtree_anon.index.sorting import is_distinct, ordered
 from rtree_anon.index.view import View
 from rtree_anon.io.coding import RowCoder
+from rtree_anon.io.known_rows import known_codes, one_batch
 from rtree_anon.io.loading import prepare_load
 from rtree_anon.io.row_bytes import RowBatch, in_pieces
 from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
 from rtree_anon.release.in_threads import in_order
+from rtree_anon.schema import Schema
 from rtree_anon.storage.protocol import PageStore
 
 _PENDING_SHARE = 0.3  # of the memory but for that: a checkpoint needs several times as much as what it works in
@@ -76,6 +78,7 @@ class Streaming:
         self._lock = threading.RLock()
         self._last_seq = store.journal_seq
         self._unsynced = False
+        self._coder: tuple[Schema, RowCoder] | None = None  # of the newest schema that rows came for
         self._begin(view)
         replayed = store.replay()
         for operation in operations(record for _, record in replayed):
@@ -199,6 +202,11 @@ class Streaming:
         """
         known = self._stored
         sizes = {} if known is None else known.sizes()
+        if known is not None and self._is_bound:
+            coded = self._coded_as_known(kind, rows, ids, known)
+            if coded is not None:
+                return coded
+            known.cut_back(sizes)
         batches: list[RowBatch] = []
         parts: list[Codes | Block] = []
         named: list[Ids] = []
@@ -244,6 +252,19 @@ class Streaming:
             raise
         self._schema, self._columns, self._is_bound = schema, stored, True
         return _Coded(Operation(kind, found, batches), parts, own_keys)
+
+    def _coded_as_known(self, kind: Kind, rows: Any, ids: Ids | None, known: StoredColumns) -> _Coded | None:
+        """The same for a few rows that schema and columns need not grow for; None where they might have to."""
+        batch = one_batch(rows, list(self._schema.column_names), _RECORD_ROWS)
+        if batch is None:
+            return None
+        if self._coder is None or self._coder[0] is not self._schema:
+            self._coder = self._schema, RowCoder(self._schema)
+        codes = known_codes(self._coder[1], known, batch)
+        if codes is None:
+            return None
+        found = self._ids(batch.num_rows, None, None, known, ids, None)
+        return _Coded(Operation(kind, found, in_pieces(batch, _RECORD_BYTES)), [waiting(codes)], None)
 
     def _ids(
         self,

@@ -33,9 +33,10 @@ from rtree_anon.index.cuts import Cuts
 from rtree_anon.index.judging import carried_of, runs_of
 from rtree_anon.index.reading import BundleReader
 from rtree_anon.index.scatter import Words
-from rtree_anon.index.sorting import Part
+from rtree_anon.index.sorting import Part as Moved
 from rtree_anon.index.splicing import Splice
 from rtree_anon.index.stretch import Renewed, Renewer, StoredBundles, Stretch
+from rtree_anon.index.together import Part, Together, put_together
 from rtree_anon.index.upholding import upheld
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.kernels.routing import route_batch
@@ -52,6 +53,7 @@ _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memo
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
 
 Ids = NDArray[np.int64]
+_Done = tuple[Together, Renewed, list[slice]]  # and which bundles are those of every part
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +61,11 @@ class Outcome:
     """The tree after a batch, and what the directory has to learn: rows that are in another bundle than before."""
 
     tree: UpperTree
-    moved: list[Part]  # ids, and the name of the bundle that each is in now
+    moved: list[Moved]  # ids, and the name of the bundle that each is in now
     dropped: NDArray[np.uint64]  # pages that only earlier versions use
     n_bundles: int  # that were read
     n_recut: int  # rows that were cut again
     n_pages: int  # that were written
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """A stretch to be renewed: bundles begin .. end-1 of the settled tree, and what comes and goes."""
-
-    begin: int
-    end: int
-    rows: Ids  # that are added, by number, bundle by bundle; up to where each bundle has its own
-    ends: Ids
-    gone: Ids
 
 
 class Updating:
@@ -95,7 +86,7 @@ class Updating:
         self.store, self.tree, self.renewer, self.threads, self._recheck = store, tree, renewer, threads, recheck
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
-        self._moved: list[Part] = []
+        self._moved: list[Moved] = []
         self._n_bundles = self._n_recut = self._n_pages = 0
         self._unsynced_bytes = 0
 
@@ -119,7 +110,7 @@ class Updating:
         if int(counts.min()) < 0:
             raise CorruptionError("More rows were to be deleted from a bundle than it has; the index is damaged.")
         if not counts.any():
-            self._dropped.append(pages_of(self.tree, 0, len(self.tree)))
+            self._dropped.append(pages_of(self.tree, np.arange(len(self.tree))))
             return self._outcome(UpperTree.empty(self.tree.lo.shape[1], self.tree.mask.shape[1]))
         base, stays = self.tree, np.arange(len(self.tree))
         if int(counts.min()) < self.renewer.cutter.k:
@@ -133,24 +124,38 @@ class Updating:
 
     def _renewed(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> UpperTree:
         parts = self._parts(base, added, bundle, gone, gone_of)
+        # Under a model a region can be as large as a stretch: each is renewed alone.
+        most_rows = 0 if self.renewer.cutter.model is not None else self._stretch_rows
+        groups = put_together(base, parts, self.renewer.region_rows + 1, most_rows)
         splice = Splice(base)
 
-        def work(number: int) -> Renewed:
-            part = parts[number]
-            stretch = self._read(base, part.begin, part.end)
-            return self.renewer.renew(stretch, added[part.rows], part.ends, part.gone, number)
+        def work(number: int) -> list[_Done]:
+            return self._renewed_together(base, groups[number], added)
 
         n_ahead = _AHEAD_PER_THREAD * self.threads
-        done = in_order(self._pool, work, [1] * len(parts), n_ahead, n_ahead)
-        for part, renewed in zip(parts, done, strict=True):
-            page, names = self._write(base, part, renewed)
-            splice.replace(part.begin, part.end, renewed.bundles, page, names)
-            self._dropped.append(pages_of(base, part.begin, part.end))
-            self._n_bundles += part.end - part.begin
-            self._n_recut += renewed.n_recut
+        for done in in_order(self._pool, work, [1] * len(groups), n_ahead, n_ahead):
+            for group, renewed, own in done:
+                page, names = self._write(base, group, renewed, own)
+                for part, of in zip(group.parts, own, strict=True):
+                    splice.replace(part.begin, part.end, renewed.bundles, of, page, names)
+                self._dropped.append(pages_of(base, group.bundles))
+                self._n_bundles += len(group.bundles)
+                self._n_recut += renewed.n_recut
         return splice.finished()
 
-    def _parts(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> list[_Part]:
+    def _renewed_together(self, base: UpperTree, group: Together, added: Words) -> list[_Done]:
+        """Renew stretches together, but for those that would come to share a bundle."""
+        stretch = self._read(base, group.bundles, group.cuts_between(base.cuts.depth))
+        renewed = self.renewer.renew(stretch, added[group.rows], group.ends, group.gone, group.number)
+        n_rows = renewed.bundles.n_rows
+        if own := group.own_bundles(n_rows):
+            return [(group, renewed, own)]
+        smaller = group.divided(group.shares(n_rows))
+        if len(smaller) == 1:
+            raise CorruptionError("A stretch of the index does not have the rows that the tree says; it is damaged.")
+        return [done for one in smaller for done in self._renewed_together(base, one, added)]
+
+    def _parts(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> list[Part]:
         n = len(base)
         starts, source = np.empty(n + 1, np.int64), np.empty(len(bundle), np.int64)
         sort_by_leaf(bundle.view(np.int32), n, starts, source)
@@ -165,10 +170,10 @@ class Updating:
         k = self.renewer.cutter.k
         n_parts = choose_stretches(*base.cuts.links, counts, touched, k, self._stretch_rows, begin, end)
 
-        def part(stretch: range) -> _Part:
+        def part(stretch: range) -> Part:
             a, b = stretch.start, stretch.stop
-            ends = starts[a + 1 : b + 1] - starts[a]
-            return _Part(a, b, source[starts[a] : starts[b]], ends, gone[gone_starts[a] : gone_starts[b]])
+            rows, left = source[starts[a] : starts[b]], gone[gone_starts[a] : gone_starts[b]]
+            return Part(a, b, rows, np.diff(starts[a : b + 1]), left, int(counts[a:b].sum()))
 
         stretches = [range(a, b) for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)]
         if self.renewer.cutter.model is not None:
@@ -195,7 +200,7 @@ class Updating:
         return broken
 
     def _standing(
-        self, base: UpperTree, added: Words, stretches: list[range], part: Callable[[range], _Part]
+        self, base: UpperTree, added: Words, stretches: list[range], part: Callable[[range], Part]
     ) -> list[range]:
         """Stretches that satisfy the model as a whole: those that do not are widened, at worst to the whole tree."""
         cutter = self.renewer.cutter
@@ -205,7 +210,7 @@ class Updating:
         def rows_after(stretch: range) -> Iterator[Words]:
             for number in stretch:
                 change = part(range(number, number + 1))
-                yield self.renewer.rows_left(self._read(base, number, number + 1), change.gone)
+                yield self.renewer.rows_left(self._read(base, np.arange(number, number + 1)), change.gone)
                 yield added[change.rows]
 
         def stands(stretch: range) -> bool:
@@ -237,9 +242,9 @@ class Updating:
         kept |= ~orphan[:-1] & ~orphan[1:]
         homeless = []
         for number in np.flatnonzero(orphan).tolist():
-            self._dropped.append(pages_of(tree, number, number + 1))
+            self._dropped.append(pages_of(tree, np.arange(number, number + 1)))
             if counts[number]:
-                rest = self.renewer.rows_left(self._read(tree, number, number + 1), gone[gone_of == number])
+                rest = self.renewer.rows_left(self._read(tree, np.arange(number, number + 1)), gone[gone_of == number])
                 homeless.append(rest)
         stays = np.flatnonzero(~orphan)
         return tree.only(stays, tree.cuts[kept]), stays, np.concatenate((added, *homeless))
@@ -247,7 +252,8 @@ class Updating:
     def _first_tree(self, added: Words) -> UpperTree:
         renewed = self.renewer.renew(self.renewer.nothing, added, np.array([len(added)]), np.empty(0, np.int64), 0)
         self._n_recut += renewed.n_recut
-        tree = UpperTree.over([renewed.bundles], [self._write_pages(renewed.bundles)], Cuts.none())
+        page = self._write_pages(renewed.bundles, [slice(0, len(renewed.kept))])
+        tree = UpperTree.over([renewed.bundles], [int(page[0])], Cuts.none())
         self._moved.append((renewed.moved, tree.name.astype(np.int32)[renewed.moved_to]))
         return tree
 
@@ -277,13 +283,14 @@ class Updating:
         list(self._pool.map(route, range(0, len(words), _ROUTE_ROWS)))
         return bundle
 
-    def _read(self, tree: UpperTree, begin: int, end: int) -> Stretch:
-        ids = pages_of(tree, begin, end)
+    def _read(self, tree: UpperTree, numbers: Ids, between: Ids | None = None) -> Stretch:
+        """Bundles in order, and the cuts between them, by number."""
+        ids = pages_of(tree, numbers)
         run = np.empty((len(ids), self.store.page_bytes), np.uint8)
         lengths = self.store.read_run(ids, run)
         payload_words, page_words = payloads(run).shape[1] // 8, run.shape[1] // 8
         content, n_words = run.view(np.uint64).reshape(-1), lengths.astype(np.int64) // 8
-        n_pages = tree.n_pages[begin:end]
+        n_pages = tree.n_pages[numbers]
         behind = np.cumsum(n_pages)
         begins = (behind - n_pages) * page_words + page_words - payload_words
         ends = begins + np.add.reduceat(n_words, behind - n_pages)
@@ -293,28 +300,34 @@ class Updating:
                 source = page * page_words + page_words - payload_words
                 content[to : to + int(n_words[page])] = content[source : source + int(n_words[page])]
                 to += int(n_words[page])
-        bundles = StoredBundles(content, begins, ends, tree.n_rows[begin:end], tree.n_leaves[begin:end])
-        return self.renewer.stretch_of(bundles, tree.cuts[begin : end - 1])
+        bundles = StoredBundles(content, begins, ends, tree.n_rows[numbers], tree.n_leaves[numbers])
+        return self.renewer.stretch_of(bundles, tree.cuts[numbers[:-1] if between is None else between])
 
-    def _write(self, base: UpperTree, part: _Part, renewed: Renewed) -> tuple[int, Ids]:
-        """Write the pages of a renewed stretch: the first one, and the bundles' names."""
-        old_names = base.name[part.begin : part.end]
-        names = np.where(renewed.kept >= 0, old_names[renewed.kept], -1)
-        nameless = np.flatnonzero(names < 0)
+    def _write(self, base: UpperTree, group: Together, renewed: Renewed, own: list[slice]) -> tuple[Ids, Ids]:
+        """Write the pages of renewed stretches: the bundles' first pages, and their names."""
+        old_names, kept = base.name[group.bundles], renewed.kept
+        names = np.where(kept >= 0, old_names[kept], -1)
+        nameless = np.flatnonzero(kept < 0)
         names[nameless] = self._next_name + np.arange(len(nameless))
         self._next_name += len(nameless)
         self._moved.append((renewed.moved, names.astype(np.int32)[renewed.moved_to]))
-        return self._write_pages(renewed.bundles), names
+        return self._write_pages(renewed.bundles, own), names
 
-    def _write_pages(self, bundles: Bundles) -> int:
-        first = self.store.allocate(len(bundles.pages))
-        ids = np.arange(first, first + len(bundles.pages), dtype=np.uint64)
-        self.store.write_run(ids, bundles.pages, BUNDLE_KIND, bundles.lengths)
+    def _write_pages(self, bundles: Bundles, own: list[slice]) -> Ids:
+        """Pages of bundles, those of each slice side by side; the first one of every bundle."""
+        behind = np.cumsum(bundles.n_pages)
+        place = behind - bundles.n_pages
+        ids = np.arange(len(bundles.pages))
+        for of in own:  # one by one, so that small holes are filled
+            begin, end = int(place[of.start]), int(behind[of.stop - 1])
+            ids[begin:end] += self.store.allocate(end - begin) - begin
+        self.store.write_run(ids.astype(np.uint64), bundles.pages, BUNDLE_KIND, bundles.lengths)
         self._n_pages += len(ids)
         self._unsynced_bytes += bundles.pages.nbytes
         if self._unsynced_bytes > _SYNC_BYTES:  # so that the commit has little to wait for
             self._unsynced_bytes = 0
             self._syncing.submit(self.store.sync_ahead)
+        first: Ids = ids[place]
         return first
 
     def _outcome(self, tree: UpperTree) -> Outcome:
@@ -326,8 +339,8 @@ def _unknown_bundle() -> CorruptionError:
     return CorruptionError("The directory names a bundle that does not exist; the index is damaged.")
 
 
-def pages_of(tree: UpperTree, begin: int, end: int) -> NDArray[np.uint64]:
-    """The pages of bundles begin .. end-1, in order."""
-    n_pages = tree.n_pages[begin:end]
-    first = np.repeat(tree.page[begin:end] - np.cumsum(n_pages) + n_pages, n_pages)
+def pages_of(tree: UpperTree, numbers: Ids) -> NDArray[np.uint64]:
+    """The pages of bundles, in order."""
+    n_pages = tree.n_pages[numbers]
+    first = np.repeat(tree.page[numbers] - np.cumsum(n_pages) + n_pages, n_pages)
     return (first + np.arange(int(n_pages.sum()))).astype(np.uint64)

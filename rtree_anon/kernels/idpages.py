@@ -170,6 +170,43 @@ def merge_changes(first, end, name, n, ids, names, new_first, new_end, new_name)
 
 
 @kernel
+def entries_fit(page, ids, names):
+    """Whether changes (ids ascending) of a sound page can be made in place: it is dense, has entries for all of them
+    that are wide enough, and still begins and ends with an id that is somewhere.
+    """
+    if page[0] >> np.uint64(32) != 1:
+        return False
+    n = np.int64(page[0] & np.uint64(_LOW))
+    lowest, bits = np.int64(page[1]), np.int64(page[2])
+    most = np.int64(~np.uint64(0) >> np.uint64(64 - bits)) - 1  # name
+    last = ids.shape[0] - 1
+    if ids[0] < lowest or ids[last] >= lowest + n:
+        return False
+    if (ids[0] == lowest and names[0] < 0) or (ids[last] == lowest + n - 1 and names[last] < 0):
+        return False
+    n_wide = np.int64(0)
+    for i in range(ids.shape[0]):
+        n_wide += names[i] > most
+    return n_wide == 0
+
+
+@kernel
+def put_entries(page, ids, names):
+    """Make changes that fit: the entry of ids[i] becomes names[i], or none (-1)."""
+    lowest, bits = np.int64(page[1]), np.int64(page[2])
+    mask = ~np.uint64(0) >> np.uint64(64 - bits)
+    for i in range(ids.shape[0]):
+        entry = np.uint64(names[i] + 1)
+        position = (ids[i] - lowest) * bits
+        word = DENSE_WORDS + (position >> 6)
+        shift = position & 63
+        page[word] = (page[word] & ~(mask << np.uint64(shift))) | (entry << np.uint64(shift))
+        if shift + bits > 64:
+            over = np.uint64(64 - shift)
+            page[word + 1] = (page[word + 1] & ~(mask >> over)) | (entry >> over)
+
+
+@kernel
 def page_end(page):
     """The id behind the last one of a sound page."""
     n = np.int64(page[0] & np.uint64(_LOW))
@@ -185,8 +222,19 @@ def spread_page(page, lowest, names):
     if page[0] >> np.uint64(32) == 1:
         at, bits = np.int64(page[1]) - lowest, np.int64(page[2])
         mask = ~np.uint64(0) >> np.uint64(64 - bits)
+        place = DENSE_WORDS
+        word = page[place]
+        used = 0
         for i in range(n):
-            names[at + i] = dense_entry(page, i, bits, mask)
+            entry = word >> np.uint64(used)
+            used += bits
+            if used >= 64:
+                used -= 64
+                place += 1
+                word = page[place] if place < page.shape[0] else np.uint64(0)
+                if used > 0:
+                    entry |= word << np.uint64(bits - used)
+            names[at + i] = np.int64(entry & mask) - 1
         return
     for i in range(n):
         about = page[1 + n + i]

@@ -80,6 +80,26 @@ def test_inserted_rows_take_a_few_bits_each() -> None:
     assert directory.find(np.arange(10_000, 110_000)).tolist() == names.tolist()
 
 
+def test_moved_rows_are_changed_in_place() -> None:
+    """Rows that came by inserts and move to other bundles, newer ones among them: their pages are not made anew."""
+    store = MemoryStore(4096)
+    directory = Directory(store, NONE, NONE)
+    generator = np.random.default_rng(2)
+    names = np.concatenate((np.repeat(np.arange(10), 1000), generator.integers(0, 900, 50_000)))
+    directory.change(store, [(np.arange(10_000), names[:10_000])])
+    directory.change(store, [(np.arange(10_000, 60_000), names[10_000:])])
+    before = directory.to_bytes()
+    moved = np.sort(generator.permutation(60_000)[:20_000])
+    moved = moved[moved > 10_000 + 3000]
+    names[moved] = generator.integers(-1, 1000, len(moved))
+    gone = np.isin(np.arange(60_000), [*directory._first.tolist(), *(directory._first - 1).tolist(), 59_999])
+    names[gone] = np.maximum(names[gone], 0)
+    directory.change(store, [(moved, names[moved])])
+    assert directory.to_bytes() == before
+    assert directory.find(np.arange(60_000)).tolist() == names.tolist()
+    assert Directory.from_bytes(store, before).find(np.arange(60_000)).tolist() == names.tolist()
+
+
 @pytest.mark.parametrize("damage", [b"x", b"\xff" * 16, np.array([5, 5, 0, 1]).tobytes()])
 def test_a_damaged_top(damage: bytes) -> None:
     with pytest.raises(CorruptionError):
