@@ -5,7 +5,7 @@
     2    1 where ids are consecutive, else 0
     3-7  zeros
     8    number of ids (u64), then the ids (i64); only the first where they are consecutive
-    ...  insert and update: the rows, as an Arrow IPC stream of the columns that the schema names
+    ...  insert and update: the rows, as an Arrow IPC stream of the columns that the schema names (io/row_bytes.py)
 
 Rows are kept as values, not as codes: coding them again finds the same codes, and grows domains, categories and
 dictionaries in the same way. An operation whose last record is missing was never acknowledged and never happened.

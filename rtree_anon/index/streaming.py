@@ -35,7 +35,7 @@ from rtree_anon.index.view import View
 from rtree_anon.io.coding import RowCoder
 from rtree_anon.io.known_rows import known_codes, one_batch
 from rtree_anon.io.loading import prepare_load
-from rtree_anon.io.row_bytes import RowBatch, in_pieces
+from rtree_anon.io.row_bytes import RowBatch, in_pieces, packed, unpacked
 from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
 from rtree_anon.release.in_threads import in_order
 from rtree_anon.schema import Schema
@@ -219,7 +219,7 @@ class Streaming:
                 known,
                 directory=self._resources.directory,
                 dictionary_bytes=int(self._resources.memory_bytes * _DICTIONARY_SHARE),
-                sample_rows=1,
+                sample_rows=0,
             ) as prepared:
                 has_room = known is None or len(known.ranges) == len(prepared.stored.ranges)
                 if self._is_bound and not (has_room and _codes_stay(RowCoder(self._schema), prepared.coder)):
@@ -243,7 +243,7 @@ class Streaming:
             try:
                 found = self._ids(n, own, own_keys, stored, ids, keys)
             except SharedIdError:
-                raise NeedsLoadError(batches) from None
+                raise NeedsLoadError([unpacked(batch) for batch in batches]) from None
             except InputError as wrong:  # which file it was is not known there
                 raise InputError(wrong.problem, source=prepared.name, row=wrong.row, column=wrong.column) from None
         except BaseException:
@@ -264,7 +264,7 @@ class Streaming:
         if codes is None:
             return None
         found = self._ids(batch.num_rows, None, None, known, ids, None)
-        return _Coded(Operation(kind, found, in_pieces(batch, _RECORD_BYTES)), [waiting(codes)], None)
+        return _Coded(Operation(kind, found, _for_journal(batch)), [waiting(codes)], None)
 
     def _ids(
         self,
@@ -395,7 +395,11 @@ def _as_they_wait(
     ids = codes[-1] if stored.has_own_ids else None
     codes = codes if ids is None else codes[:-1]
     keys = None if stored.key_column is None else stored.key_codes(codes)
-    return in_pieces(batch, _RECORD_BYTES), waiting(codes), ids, keys
+    return _for_journal(batch), waiting(codes), ids, keys
+
+
+def _for_journal(batch: RowBatch) -> list[RowBatch]:
+    return [packed(piece) for piece in in_pieces(batch, _RECORD_BYTES)]
 
 
 def _codes_stay(before: RowCoder, after: RowCoder) -> bool:

@@ -82,5 +82,7 @@ def _known_categories(coder: CategoryCoder, column: pa.Array) -> Codes | None:
     places = pc.index_in(column, value_set=coder.values)
     if places.null_count != column.null_count:
         return None  # a new one
+    if not places.null_count:
+        return np.asarray(places.to_numpy().astype(np.int64))
     codes: Codes = places.cast(pa.int64()).fill_null(_MISSING).to_numpy(zero_copy_only=False)
     return codes

@@ -59,12 +59,13 @@ def prepare_load(
 
     `schema` is bound by the first load and grown by later ones; `stored` are the carried columns of an index that has
     rows already. `directory` is for temporary files, `dictionary_bytes` limits the dictionaries of carried columns (of
-    a first load) and the values of each category, and `sample_rows` is the most that `sample` will be asked for.
+    a first load) and the values of each category, and `sample_rows` is the most that `sample` will be asked for: 0 where
+    it is not going to be.
     """
     opened = open_source(source)
     plan = LoadPlan(opened, schema, stored, dictionary_bytes)
     statistics = _statistics(opened, schema)
-    reservoir = None if statistics else Reservoir(sample_rows, schema.quasi_names, seed)
+    reservoir = None if statistics or not sample_rows else Reservoir(sample_rows, schema.quasi_names, seed)
     spool = None if opened.repeatable else StreamSpool(opened.name, directory)
     again: Source = opened if spool is None else spool
     try:
