@@ -59,8 +59,8 @@ def prepare_load(
 
     `schema` is bound by the first load and grown by later ones; `stored` are the carried columns of an index that has
     rows already. `directory` is for temporary files, `dictionary_bytes` limits the dictionaries of carried columns (of
-    a first load) and the values of each category, and `sample_rows` is the most that `sample` will be asked for: 0 where
-    it is not going to be.
+    a first load) and the values of each category, and `sample_rows` is the most that `sample` will be asked for:
+    0 where it is not going to be.
     """
     opened = open_source(source)
     plan = LoadPlan(opened, schema, stored, dictionary_bytes)
