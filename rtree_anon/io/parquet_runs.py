@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from rtree_anon.io.run_batches import RunBatch, joined
 from rtree_anon.io.thrift import BINARY, I16, I32, I64, LIST, STRUCT, TRUE, Struct, from_bytes, to_bytes
 from rtree_anon.io.values import raw_values
-from rtree_anon.kernels.runs import LEAST_SLOTS, MOST_RUN_BYTES, SLOTS_PER_VALUE, encode_columns, write_runs
+from rtree_anon.kernels.runs import LEAST_SLOTS, MOST_RUN_BYTES, SLOTS_PER_VALUE, encode_columns, join_runs, write_runs
 
 _MAGIC: Final = b"PAR1"
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2  # PageType
@@ -300,8 +300,10 @@ def _ends(distinct: NDArray[Any]) -> Struct:
 
 def _runs(numbers: NDArray[np.int32], lengths: NDArray[np.int64]) -> bytes:
     """Runs of numbers below 256."""
-    out = np.empty(len(numbers) * MOST_RUN_BYTES, np.uint8)
-    return out[: write_runs(numbers, lengths, np.int64(1), out)].tobytes()
+    joined_numbers, joined_lengths = np.empty_like(numbers), np.empty_like(lengths)
+    n_runs = join_runs(numbers, lengths, joined_numbers, joined_lengths)
+    out = np.empty(n_runs * MOST_RUN_BYTES, np.uint8)
+    return out[: write_runs(joined_numbers[:n_runs], joined_lengths, np.int64(1), out)].tobytes()
 
 
 def _chunk(name: str, physical_type: int, n_rows: int, pages: Sequence[_Page], statistics: Struct) -> _Chunk:

@@ -17,7 +17,6 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplicative ha
 SLOTS_PER_VALUE = 8  # where values span fewer than so many numbers each, a number is its own place in a table
 LEAST_SLOTS = 16
 MOST_RUN_BYTES = 10 + 4  # of one run: the longest varint, and four bytes of a value
-_SHORT_RUN = np.uint64(64)  # the length of a shorter run takes one byte
 
 
 @kernel
@@ -32,13 +31,16 @@ def encode_columns(values, lengths, slots, distinct, distinct_end, gap, runs, ru
     """
     n = values.shape[1]
     numbers = np.empty(n, np.int32)
+    joined = np.empty(n, values.dtype)
+    joined_lengths = np.empty(n, np.int64)
     at = np.int64(0)
     at_run = np.int64(0)
     for c in range(values.shape[0]):
-        n_distinct = number_values(values[c], numbers, distinct[at:], slots)
+        n_runs = join_runs(values[c], lengths, joined, joined_lengths)
+        n_distinct = number_values(joined[:n_runs], numbers, distinct[at:], slots)
         at += n_distinct
         at_run += gap
-        at_run += write_runs(numbers, lengths, bytes_of_numbers(n_distinct), runs[at_run:])
+        at_run += write_runs(numbers[:n_runs], joined_lengths, bytes_of_numbers(n_distinct), runs[at_run:])
         distinct_end[c] = at
         runs_end[c] = at_run
 
@@ -50,6 +52,24 @@ def bytes_of_numbers(n):
     while n > np.int64(1) << (8 * n_bytes):
         n_bytes += 1
     return n_bytes
+
+
+@kernel
+def join_runs(values, lengths, joined, joined_lengths):
+    """Neighbours with the same value as one run: the runs that are left, and how many."""
+    last = values.shape[0] - 1
+    at = np.uint64(0)  # unsigned: an index that cannot count from the end needs no test
+    length = np.int64(0)
+    for i in range(last):
+        length += lengths[i]
+        joined[at] = values[i]  # whether the run ends here or not; what goes on is written again in its place
+        joined_lengths[at] = length
+        ends = np.int64(values[i + 1] != values[i])
+        at += np.uint64(ends)
+        length *= 1 - ends
+    joined[at] = values[last]
+    joined_lengths[at] = length + lengths[last]
+    return np.int64(at) + 1
 
 
 @kernel
@@ -121,37 +141,23 @@ def _number_by_hash(values, numbers, distinct, slots):
 def write_runs(numbers, lengths, n_bytes, out):
     """Runs of Parquet's RLE encoding: lengths[i] times numbers[i], of `n_bytes` bytes each; the number of bytes used.
 
-    Neighbours with the same number become one run. A run is twice its length as a varint, then the number. `out` has
-    room for MOST_RUN_BYTES for each.
+    A run is twice its length as a varint, then the number. `out` has room for MOST_RUN_BYTES for each.
     """
-    n = numbers.shape[0]
     one = np.uint64(1)
-    at = np.uint64(0)  # unsigned: an index that cannot count from the end needs no test
-    length = np.uint64(0)
-    for i in range(n):
+    at = np.uint64(0)
+    for i in range(numbers.shape[0]):
         number = np.uint32(numbers[i])
-        length += np.uint64(lengths[i])
-        ends = one if i + 1 == n else np.uint64(np.uint32(numbers[i + 1]) != number)
-        if length < _SHORT_RUN:  # written whether it ends here or not; what goes on is written again in its place
-            out[at] = np.uint8(length << one)
-            out[at + one] = np.uint8(number)
-            if n_bytes > 1:
-                out[at + np.uint64(2)] = np.uint8(number >> np.uint32(8))
-            if n_bytes > 2:
-                out[at + np.uint64(3)] = np.uint8(number >> np.uint32(16))
-                out[at + np.uint64(4)] = np.uint8(number >> np.uint32(24))
-            at += ends * np.uint64(1 + n_bytes)
-        elif ends:
-            head = length << one
-            while head >= np.uint64(128):
-                out[at] = np.uint8(head & np.uint64(127)) | np.uint8(128)
-                head >>= np.uint64(7)
-                at += one
-            out[at] = np.uint8(head)
+        head = np.uint64(lengths[i]) << one
+        while head >= np.uint64(128):
+            out[at] = np.uint8(head & np.uint64(127)) | np.uint8(128)
+            head >>= np.uint64(7)
             at += one
-            for _ in range(n_bytes):
-                out[at] = np.uint8(number)
-                number >>= np.uint32(8)
-                at += one
-        length *= one - ends
+        out[at] = np.uint8(head)
+        out[at + one] = np.uint8(number)
+        if n_bytes > 1:
+            out[at + np.uint64(2)] = np.uint8(number >> np.uint32(8))
+        if n_bytes > 2:  # of three bytes the fourth is where the next run begins
+            out[at + np.uint64(3)] = np.uint8(number >> np.uint32(16))
+            out[at + np.uint64(4)] = np.uint8(number >> np.uint32(24))
+        at += np.uint64(1 + n_bytes)
     return np.int64(at)

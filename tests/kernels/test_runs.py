@@ -17,6 +17,7 @@ from rtree_anon.kernels.runs import (
     SLOTS_PER_VALUE,
     bytes_of_numbers,
     encode_columns,
+    join_runs,
     number_values,
     write_runs,
 )
@@ -77,8 +78,17 @@ def test_runs_say_how_often_every_number_comes(runs: list[tuple[int, int]]) -> N
         numbers, lengths = (np.array(part) for part in zip(*kept, strict=True))
         out = np.empty(len(kept) * MOST_RUN_BYTES, np.uint8)
         written = out[: write_runs(numbers.astype(np.int32), lengths, n_bytes, out)].tobytes()
-        joined = [(number, sum(run[1] for run in same)) for number, same in groupby(kept, lambda run: run[0])]
-        assert runs_of_bytes(written, n_bytes) == joined
+        assert runs_of_bytes(written, n_bytes) == kept
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(st.lists(st.tuples(st.integers(0, 2) | st.integers(0, 2**31 - 1), st.integers(1, 2**40)), min_size=1))
+def test_neighbours_with_the_same_value_are_joined(runs: list[tuple[int, int]]) -> None:
+    values, lengths = (np.array(part) for part in zip(*runs, strict=True))
+    joined, joined_lengths = np.empty_like(values), np.empty_like(lengths)
+    n = join_runs(values, lengths, joined, joined_lengths)
+    expected = [(value, sum(run[1] for run in same)) for value, same in groupby(runs, lambda run: run[0])]
+    assert list(zip(joined[:n].tolist(), joined_lengths[:n].tolist(), strict=True)) == expected
 
 
 @settings(deadline=None)  # the first call may have to compile
