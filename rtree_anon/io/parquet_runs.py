@@ -1,7 +1,9 @@
 """Parquet files from batches of runs: a column that repeats its values costs what its runs cost, not what its rows do.
 
     PAR1 │ row group: a column chunk after the other │ row group │ … │ footer │ length of the footer │ PAR1
-                      └► page: distinct values, page: runs of their numbers (RLE_DICTIONARY), both zstd, with checksums
+                      └► page: distinct values, page: runs of their numbers (RLE_DICTIONARY), with checksums
+
+Both pages are packed by zstd where that is worth its time (`_worth_compressing`).
 
 Arrow's writer takes rows one by one, however few groups there are. Here a column that is constant in groups becomes a
 dictionary page and one page of runs. Whatever is not made of runs is left to Arrow: the columns of single rows and
@@ -26,16 +28,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rtree_anon.io.run_batches import RunBatch, joined_runs
+from rtree_anon.io.run_batches import RunBatch, joined
 from rtree_anon.io.thrift import BINARY, I16, I32, I64, LIST, STRUCT, TRUE, Struct, from_bytes, to_bytes
 from rtree_anon.io.values import raw_values
-from rtree_anon.kernels.runs import MOST_RUN_BYTES, encode_columns, write_runs
+from rtree_anon.kernels.runs import LEAST_SLOTS, MOST_RUN_BYTES, SLOTS_PER_VALUE, encode_columns, join_runs, write_runs
 
 _MAGIC: Final = b"PAR1"
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2  # PageType
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8  # Encoding
 _UNCOMPRESSED, _ZSTD = 0, 6  # CompressionCodec
 _LEAST_COMPRESSED = 512  # bytes; with fewer there is nothing to gain
+_LEAST_SAMPLED = 1 << 16  # bytes; with fewer it is as fast to compress all of them
+_SAMPLE_BYTES = 1 << 13
+_LEAST_SAVED = 0.3  # of the bytes of a chunk
+_FEW_RUNS = 1 << 12  # with fewer a call for every part of a column takes longer than to put the parts together
 # How Arrow keeps a type, and how Parquet does where that is wider.
 _STORED: Final[Mapping[pa.DataType, tuple[Any, Any]]] = {
     pa.int8(): (np.int8, np.int32),
@@ -60,7 +66,7 @@ class RowGroup:
     """
 
     n_rows: int
-    content: Sequence[bytes | memoryview]
+    content: Sequence[bytes]
     chunks: Sequence[Struct]
 
     @property
@@ -87,18 +93,19 @@ class RunFile:
 
     def encoded(self, batches: Sequence[RunBatch]) -> RowGroup:
         """Batches as one row group."""
-        rows = joined_runs(batches)
         try:
             room = self._rooms.pop()
         except IndexError:  # the others are in use
             room = _Room()
-        made = dict(self._repeated(rows, room))
+        lengths = np.concatenate([batch.lengths for batch in batches])
+        n_rows = int(lengths.sum())
+        made = dict(self._repeated(batches, lengths, n_rows, room))
         self._rooms.append(room)
-        left = {name: rows.single[name] for name in rows.single}
-        others = [name for name in rows.repeated if name not in made]
+        left = {name: joined(batch.single[name] for batch in batches) for name in batches[0].single}
+        others = [name for name in batches[0].repeated if name not in made]
         if others:
-            run = pa.array(np.repeat(np.arange(len(rows.lengths), dtype=np.int32), rows.lengths))
-            left |= {name: rows.repeated[name].take(run) for name in others}
+            run = pa.array(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths))
+            left |= {name: joined(batch.repeated[name] for batch in batches).take(run) for name in others}
         by_arrow = dict(_chunks_by_arrow(pa.table(left, schema=_only(self._schema, left)))) if left else {}
         content, chunks, at = [], [], 0
         for name in self._schema.names:
@@ -106,7 +113,7 @@ class RunFile:
                 content += part
                 chunks.append(_moved(chunk, at))
                 at += sum(map(len, part))
-        return RowGroup(rows.num_rows, content, chunks)
+        return RowGroup(n_rows, content, chunks)
 
     def append(self, group: RowGroup) -> None:
         """Write a row group behind the others."""
@@ -142,84 +149,90 @@ class RunFile:
                 )
                 self._file.write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
 
-    def _repeated(self, rows: RunBatch, room: _Room) -> Iterator[tuple[str, _Chunk]]:
+    def _repeated(
+        self, batches: Sequence[RunBatch], lengths: NDArray[np.int64], n_rows: int, room: _Room
+    ) -> Iterator[tuple[str, _Chunk]]:
         """The chunks of the columns that repeat their values, but for those that are left to Arrow."""
-        columns = [_numbered(name, values, rows.lengths) for name, values in rows.repeated.items()]
-        whole = [column for column in columns if column is not None and column.present is None]
-        some_missing = [column for column in columns if column is not None and column.present is not None]
+        found = [_numbered(name, [batch.repeated[name] for batch in batches], lengths) for name in batches[0].repeated]
+        columns = [column for column in found if column is not None]
+        whole = [column for column in columns if column.present is None]
+        some_missing = [column for column in columns if column.present is not None]
         for together in ([whole] if whole else []) + [[column] for column in some_missing]:
-            for column, n_values, plain, ends, runs in room.encoded(together):
-                bits = max((n_values - 1).bit_length(), 1)
-                about = {1: (I32, rows.num_rows), 2: (I32, _RLE_DICTIONARY), 3: (I32, _RLE), 4: (I32, _RLE)}
-                content = self._levels(column, rows) + bytes([bits]) + runs
+            prefixes = [self._levels(column, lengths, n_rows) + b"?" for column in together]
+            for column, n_values, plain, ends, content in room.encoded(together, prefixes):
+                about = {1: (I32, n_rows), 2: (I32, _RLE_DICTIONARY), 3: (I32, _RLE), 4: (I32, _RLE)}
                 pages = [
                     (_DICTIONARY_PAGE, plain, 7, {1: (I32, n_values), 2: (I32, _PLAIN)}),
                     (_DATA_PAGE, content, 5, about),
                 ]
-                n_missing = 0 if column.present is None else rows.num_rows - int(column.lengths.sum())
+                n_missing = 0 if column.present is None else n_rows - int(column.lengths.sum())
                 statistics = {**ends, 3: (I64, n_missing)}
-                yield column.name, _chunk(column.name, self._types[column.name], rows.num_rows, pages, statistics)
+                yield column.name, _chunk(column.name, self._types[column.name], n_rows, pages, statistics)
 
-    def _levels(self, column: _Column, rows: RunBatch) -> bytes:
+    def _levels(self, column: _Column, lengths: NDArray[np.int64], n_rows: int) -> bytes:
         """Which rows have a value, as the data page of a column says it."""
         if not self._schema.field(column.name).nullable:
             return b""
         if column.present is None:
-            runs = _runs(np.ones(1, np.int32), np.array([rows.num_rows]))
+            runs = _runs(np.ones(1, np.int32), np.array([n_rows]))
         else:
-            runs = _runs(column.present.astype(np.int32), rows.lengths)
+            runs = _runs(column.present.astype(np.int32), lengths)
         return len(runs).to_bytes(4, "little") + runs
 
 
 _Chunk = tuple[list[bytes], Struct]
-_Page = tuple[int, bytes, int, Struct]  # its type, its content, and the field and the header of this type
+_Content = bytes | memoryview
+_Page = tuple[int, _Content, int, Struct]  # its type, its content, and the field and the header of this type
 
 
 @dataclass(frozen=True, eq=False)
 class _Column:
     """A column as whole numbers, one for every run that has a value: `lengths` are those of these runs.
 
-    `plain` turns distinct numbers into Parquet's plain encoding of what they mean, and `Statistics` of it. `present`
-    says which of all runs have a value, None where all do.
+    `numbers` may be in several parts, one after the other. `plain` turns distinct numbers into Parquet's plain encoding
+    of what they mean, and `Statistics` of it. `present` says which of all runs have a value, None where all do.
     """
 
     name: str
-    numbers: NDArray[np.integer]
+    numbers: Sequence[NDArray[np.integer]]
     lengths: NDArray[np.int64]
     present: NDArray[np.bool_] | None
-    plain: Callable[[NDArray[np.integer]], tuple[bytes, Struct]]
+    plain: Callable[[NDArray[np.integer]], tuple[_Content, Struct]]
 
 
-def _numbered(name: str, values: pa.Array, lengths: NDArray[np.int64]) -> _Column | None:
+def _numbered(name: str, parts: Sequence[pa.Array], lengths: NDArray[np.int64]) -> _Column | None:
     """A column as whole numbers; None where it is left to Arrow."""
     present = None
-    if values.null_count:
+    if any(part.null_count for part in parts):
+        values = joined(parts)
         present = values.is_valid().to_numpy(zero_copy_only=False)
-        values, lengths = values.drop_null(), lengths[present]
-    if not len(values):
+        parts, lengths = [values.drop_null()], lengths[present]
+    if not len(lengths):
         return None
-    kind = values.type
+    if len(lengths) < _FEW_RUNS:
+        parts = [joined(parts)]
+    kind = parts[0].type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal128(kind):
-        coded = values.dictionary_encode()
+        coded = joined(parts).dictionary_encode()
 
-        def texts(distinct: NDArray[np.integer]) -> tuple[bytes, Struct]:
+        def texts(distinct: NDArray[np.integer]) -> tuple[_Content, Struct]:
             return _plain_by_arrow(coded.dictionary.take(pa.array(distinct)))
 
-        return _Column(name, coded.indices.to_numpy(), lengths, present, texts)
+        return _Column(name, [coded.indices.to_numpy()], lengths, present, texts)
     if pa.types.is_timestamp(kind) and kind.unit != "s":
         own, stored = np.int64, np.int64
     elif kind in _STORED:
         own, stored = _STORED[kind]
     else:
         return None
-    raw = raw_values(values, own).astype(stored, copy=False)
-    as_numbers = raw.view(np.dtype(f"i{raw.itemsize}"))
+    as_numbers = np.dtype(f"i{np.dtype(stored).itemsize}")
+    numbers = [raw_values(part, own).astype(stored, copy=False).view(as_numbers) for part in parts]
 
-    def numbers(distinct: NDArray[np.integer]) -> tuple[bytes, Struct]:
-        found = distinct.astype(as_numbers.dtype, copy=False).view(stored)
-        return found.tobytes(), _ends(found)
+    def plain(distinct: NDArray[np.integer]) -> tuple[_Content, Struct]:
+        found = distinct.astype(as_numbers, copy=False).view(stored)
+        return found.view(np.uint8).data, _ends(found)
 
-    return _Column(name, as_numbers, lengths, present, numbers)
+    return _Column(name, numbers, lengths, present, plain)
 
 
 class _Room:
@@ -227,37 +240,51 @@ class _Room:
 
     def __init__(self) -> None:
         self._values, self._distinct, self._runs = (np.empty(0, np.uint8) for _ in range(3))
+        self._slots = np.empty(LEAST_SLOTS, np.int32)
 
-    def encoded(self, columns: Sequence[_Column]) -> Iterator[tuple[_Column, int, bytes, Struct, bytes]]:
-        """Of columns with the same runs: how many distinct values there are, these, their ends, and the runs."""
+    def encoded(
+        self, columns: Sequence[_Column], prefixes: Sequence[bytes]
+    ) -> Iterator[tuple[_Column, int, _Content, Struct, memoryview]]:
+        """Of columns with the same runs: how many distinct values there are, these, their ends, and a data page.
+
+        A data page is the column's prefix, of which the last byte will say how many bits a number takes, and the runs.
+        What is given out is overwritten when the next columns are encoded.
+        """
         n_columns, n_runs = len(columns), len(columns[0].lengths)
-        n = n_columns * n_runs
-        if n * MOST_RUN_BYTES > len(self._runs):
-            self._values, self._distinct = np.empty(8 * n, np.uint8), np.empty(8 * n, np.uint8)
-            self._runs = np.empty(n * MOST_RUN_BYTES, np.uint8)
-        dtype: Any = np.int64 if any(column.numbers.itemsize > 4 for column in columns) else np.int32
-        values, distinct = (part.view(dtype)[:n] for part in (self._values, self._distinct))
-        for row, column in zip(values.reshape(n_columns, n_runs), columns, strict=True):
-            row[:] = column.numbers
+        n, gap = n_columns * n_runs, max(map(len, prefixes))
+        if n * MOST_RUN_BYTES + n_columns * gap > len(self._runs):
+            self._values, self._distinct = np.empty(8 * n, np.uint8), np.empty(8 * n + 8, np.uint8)
+            self._runs = np.empty(n * MOST_RUN_BYTES + n_columns * gap, np.uint8)
+        if n_runs * SLOTS_PER_VALUE > len(self._slots):
+            self._slots = np.empty(n_runs * SLOTS_PER_VALUE, np.int32)
+        wide = any(part.itemsize > 4 for column in columns for part in column.numbers)
+        dtype: Any = np.int64 if wide else np.int32
+        values = self._values.view(dtype)[:n].reshape(n_columns, n_runs)
+        distinct = self._distinct.view(dtype)[: n + 1]
+        for row, column in zip(values, columns, strict=True):
+            at = 0
+            for part in column.numbers:
+                row[at : at + len(part)] = part
+                at += len(part)
         ends_of_distinct, ends_of_runs = np.zeros((2, n_columns + 1), np.int64)
         encode_columns(
-            values.reshape(n_columns, n_runs),
+            values,
             columns[0].lengths,
+            self._slots,
             distinct,
             ends_of_distinct[1:],
+            np.int64(gap),
             self._runs,
             ends_of_runs[1:],
         )
-        for number, column in enumerate(columns):
-            begin, end = ends_of_distinct[number : number + 2]
+        content = self._runs.data
+        for number, (column, prefix) in enumerate(zip(columns, prefixes, strict=True)):
+            begin, end = map(int, ends_of_distinct[number : number + 2])
             plain, ends = column.plain(distinct[begin:end])
-            yield (
-                column,
-                int(end - begin),
-                plain,
-                ends,
-                self._runs[ends_of_runs[number] : ends_of_runs[number + 1]].tobytes(),
-            )
+            bits = max((end - begin - 1).bit_length(), 1)
+            begin_of_runs, end_of_runs = int(ends_of_runs[number]) + gap, int(ends_of_runs[number + 1])
+            content[begin_of_runs - len(prefix) : begin_of_runs] = prefix[:-1] + bytes([bits])
+            yield column, end - begin, plain, ends, content[begin_of_runs - len(prefix) : end_of_runs]
 
 
 def _ends(distinct: NDArray[Any]) -> Struct:
@@ -273,17 +300,19 @@ def _ends(distinct: NDArray[Any]) -> Struct:
 
 def _runs(numbers: NDArray[np.int32], lengths: NDArray[np.int64]) -> bytes:
     """Runs of numbers below 256."""
-    out = np.empty(len(numbers) * MOST_RUN_BYTES, np.uint8)
-    return out[: write_runs(numbers, lengths, np.int64(1), out)].tobytes()
+    joined_numbers, joined_lengths = np.empty_like(numbers), np.empty_like(lengths)
+    n_runs = join_runs(numbers, lengths, joined_numbers, joined_lengths)
+    out = np.empty(n_runs * MOST_RUN_BYTES, np.uint8)
+    return out[: write_runs(joined_numbers[:n_runs], joined_lengths, np.int64(1), out)].tobytes()
 
 
 def _chunk(name: str, physical_type: int, n_rows: int, pages: Sequence[_Page], statistics: Struct) -> _Chunk:
     """A column chunk of a dictionary page and a data page."""
-    compress = sum(len(page[1]) for page in pages) >= _LEAST_COMPRESSED
+    compress = _worth_compressing([page[1] for page in pages])
     content: list[bytes] = []
     sizes, places = [0, 0], []
     for kind, body, field, about in pages:
-        packed = pa.compress(body, "zstd", asbytes=True) if compress else body
+        packed = pa.compress(body, "zstd", asbytes=True) if compress else bytes(body)
         checksum = zlib.crc32(packed)
         header = to_bytes(
             {
@@ -313,6 +342,21 @@ def _chunk(name: str, physical_type: int, n_rows: int, pages: Sequence[_Page], s
         13: (LIST, (STRUCT, counts)),
     }
     return content, {2: (I64, 0), 3: (STRUCT, about)}
+
+
+def _worth_compressing(bodies: Sequence[_Content]) -> bool:
+    """Whether zstd makes a chunk of these pages smaller by enough; of large pages a sample is tried.
+
+    To compress a page, to read it back and to read it ever after takes several times as long as to leave it alone.
+    """
+    n_bytes = sum(map(len, bodies))
+    if n_bytes < _LEAST_SAMPLED:
+        return n_bytes >= _LEAST_COMPRESSED
+    expected = 0.0
+    for body in bodies:
+        sample = body[:_SAMPLE_BYTES]
+        expected += len(body) * len(pa.compress(sample, "zstd", asbytes=True)) / len(sample)
+    return expected <= (1 - _LEAST_SAVED) * n_bytes
 
 
 def _moved(chunk: Struct, by: int) -> Struct:

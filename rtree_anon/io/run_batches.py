@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,13 +37,7 @@ class RunBatch:
         return pa.RecordBatch.from_pydict({**columns, **self.single})
 
 
-def joined_runs(batches: Sequence[RunBatch]) -> RunBatch:
-    """The rows of several batches with the same columns, one after the other."""
-    if len(batches) == 1:
-        return batches[0]
-    first = batches[0]
-    return RunBatch(
-        np.concatenate([batch.lengths for batch in batches]),
-        {name: pa.concat_arrays([batch.repeated[name] for batch in batches]) for name in first.repeated},
-        {name: pa.concat_arrays([batch.single[name] for batch in batches]) for name in first.single},
-    )
+def joined(parts: Iterable[pa.Array]) -> pa.Array:
+    """Arrays of the same type, one after the other."""
+    parts = list(parts)
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)

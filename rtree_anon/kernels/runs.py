@@ -1,6 +1,8 @@
 """Columns that repeat a value for all rows of a group, as Parquet stores them: a dictionary, and runs of its entries.
 
-The time is that of the groups, whatever the number of their rows.
+The time is that of the groups, whatever the number of their rows. Where groups are small it is most of what a file
+costs, so the loops have no branch that depends on values: which of them are new, or equal to their neighbour, cannot be
+foretold.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -18,22 +20,27 @@ MOST_RUN_BYTES = 10 + 4  # of one run: the longest varint, and four bytes of a v
 
 
 @kernel
-def encode_columns(values, lengths, distinct, distinct_end, runs, runs_end):
+def encode_columns(values, lengths, slots, distinct, distinct_end, gap, runs, runs_end):
     """Columns (one row of `values` each) of runs that are lengths[i] rows long: their distinct values, and their runs.
 
     All of a row group in one call, during which no thread waits for another. What is made of column c stands behind
     what is made of the one before it, so that little memory is touched: distinct[: distinct_end[c]] end with the values
-    that occur in it, and runs[: runs_end[c]] with the runs of their numbers, of `bytes_of_numbers` bytes each.
+    that occur in it, and runs[: runs_end[c]] with the runs of their numbers, of `bytes_of_numbers` bytes each. `gap`
+    bytes are left free before the runs of every column. `slots` is as for `number_values`; `distinct` has room for one
+    value more than there are.
     """
     n = values.shape[1]
     numbers = np.empty(n, np.int32)
-    slots = np.empty(max(SLOTS_PER_VALUE * n, LEAST_SLOTS), np.int32)
+    joined = np.empty(n, values.dtype)
+    joined_lengths = np.empty(n, np.int64)
     at = np.int64(0)
     at_run = np.int64(0)
     for c in range(values.shape[0]):
-        n_distinct = number_values(values[c], numbers, distinct[at:], slots)
+        n_runs = join_runs(values[c], lengths, joined, joined_lengths)
+        n_distinct = number_values(joined[:n_runs], numbers, distinct[at:], slots)
         at += n_distinct
-        at_run += write_runs(numbers, lengths, bytes_of_numbers(n_distinct), runs[at_run:])
+        at_run += gap
+        at_run += write_runs(numbers[:n_runs], joined_lengths, bytes_of_numbers(n_distinct), runs[at_run:])
         distinct_end[c] = at
         runs_end[c] = at_run
 
@@ -48,11 +55,30 @@ def bytes_of_numbers(n):
 
 
 @kernel
+def join_runs(values, lengths, joined, joined_lengths):
+    """Neighbours with the same value as one run: the runs that are left, and how many."""
+    last = values.shape[0] - 1
+    at = np.uint64(0)  # unsigned: an index that cannot count from the end needs no test
+    length = np.int64(0)
+    for i in range(last):
+        length += lengths[i]
+        joined[at] = values[i]  # whether the run ends here or not; what goes on is written again in its place
+        joined_lengths[at] = length
+        ends = np.int64(values[i + 1] != values[i])
+        at += np.uint64(ends)
+        length *= 1 - ends
+    joined[at] = values[last]
+    joined_lengths[at] = length + lengths[last]
+    return np.int64(at) + 1
+
+
+@kernel
 def number_values(values, numbers, distinct, slots):
     """The distinct values in the order of their first appearance; numbers[i] is the place of values[i] among them.
 
     Values are whole numbers (the bits of floats). Returns how many distinct ones there are. Exact: hashes only say
-    where to look. `slots` is room for SLOTS_PER_VALUE numbers for each value, and LEAST_SLOTS at least.
+    where to look. `slots` is room for SLOTS_PER_VALUE numbers for each value, and LEAST_SLOTS at least; `distinct` is
+    room for one more than there are values.
     """
     least = most = values[0]
     for value in values:
@@ -66,17 +92,22 @@ def number_values(values, numbers, distinct, slots):
 
 @kernel
 def _number_by_place(values, least, numbers, distinct, places):
-    places[:] = -1
-    n_distinct = 0
-    for i in range(values.shape[0]):
+    n, n_places = values.shape[0], places.shape[0]
+    places[:] = -1  # also brings them into the cache, without which a table that needs no clearing is slower
+    n_distinct = np.int64(0)
+    i = np.int64(0)
+    while i < n and n_distinct < n_places:
         place = np.uint64(values[i] - least)
         number = places[place]
-        if number < 0:
-            number = np.int32(n_distinct)
-            places[place] = number
-            distinct[n_distinct] = values[i]
-            n_distinct += 1
+        new = number < 0
+        number = np.int32(n_distinct) if new else number
+        places[place] = number
+        distinct[n_distinct] = values[i]  # of no account unless it is new
+        n_distinct += np.int64(new)
         numbers[i] = number
+        i += 1
+    for j in range(i, n):  # every value has been met, as it soon happens to be where there are few
+        numbers[j] = places[np.uint64(values[j] - least)]
     return n_distinct
 
 
@@ -89,20 +120,20 @@ def _number_by_hash(values, numbers, distinct, slots):
     shift = np.uint64(64 - bits)
     last_slot = np.uint64((1 << bits) - 1)
     slots[: 1 << bits] = -1
-    n_distinct = 0
+    n_distinct = np.int64(0)
     for i in range(n):
         value = values[i]
-        if i > 0 and value == values[i - 1]:
-            numbers[i] = numbers[i - 1]
-            continue
         slot = (np.uint64(value) * _HASH) >> shift
-        while slots[slot] >= 0 and distinct[slots[slot]] != value:
+        number = slots[slot]
+        while number >= 0 and distinct[number] != value:
             slot = (slot + np.uint64(1)) & last_slot
-        if slots[slot] < 0:
-            slots[slot] = n_distinct
-            distinct[n_distinct] = value
-            n_distinct += 1
-        numbers[i] = slots[slot]
+            number = slots[slot]
+        new = number < 0
+        number = np.int32(n_distinct) if new else number
+        slots[slot] = number
+        distinct[n_distinct] = value  # of no account unless it is new
+        n_distinct += np.int64(new)
+        numbers[i] = number
     return n_distinct
 
 
@@ -110,29 +141,23 @@ def _number_by_hash(values, numbers, distinct, slots):
 def write_runs(numbers, lengths, n_bytes, out):
     """Runs of Parquet's RLE encoding: lengths[i] times numbers[i], of `n_bytes` bytes each; the number of bytes used.
 
-    Neighbours with the same number become one run. A run is twice its length as a varint, then the number. `out` has
-    room for MOST_RUN_BYTES for each.
+    A run is twice its length as a varint, then the number. `out` has room for MOST_RUN_BYTES for each.
     """
-    n = numbers.shape[0]
-    at = np.uint64(0)  # unsigned: an index that cannot count from the end needs no test
-    i = 0
-    while i < n:
+    one = np.uint64(1)
+    at = np.uint64(0)
+    for i in range(numbers.shape[0]):
         number = np.uint32(numbers[i])
-        head = np.uint64(lengths[i])
-        i += 1
-        while i < n and np.uint32(numbers[i]) == number:
-            head += np.uint64(lengths[i])
-            i += 1
-        head <<= np.uint64(1)
+        head = np.uint64(lengths[i]) << one
         while head >= np.uint64(128):
             out[at] = np.uint8(head & np.uint64(127)) | np.uint8(128)
             head >>= np.uint64(7)
-            at += np.uint64(1)
+            at += one
         out[at] = np.uint8(head)
-        out[at + np.uint64(1)] = np.uint8(number)
-        at += np.uint64(2)
-        for _ in range(1, n_bytes):
-            number >>= np.uint32(8)
-            out[at] = np.uint8(number)
-            at += np.uint64(1)
+        out[at + one] = np.uint8(number)
+        if n_bytes > 1:
+            out[at + np.uint64(2)] = np.uint8(number >> np.uint32(8))
+        if n_bytes > 2:  # of three bytes the fourth is where the next run begins
+            out[at + np.uint64(3)] = np.uint8(number >> np.uint32(16))
+            out[at + np.uint64(4)] = np.uint8(number >> np.uint32(24))
+        at += np.uint64(1 + n_bytes)
     return np.int64(at)

@@ -76,6 +76,14 @@ class GroupColumn(ABC):
             return self._present_cells
         return np.where(self.missing == ALL, 1.0, self._present_cells + (self.missing == SOME))
 
+    def weigh(self, n_rows: Floats, cells: Floats) -> tuple[float, float]:
+        """The sum over all rows of the penalty of their group, and the largest of `cells` afterwards.
+
+        `cells` are multiplied by the cells of this column.
+        """
+        cells *= self.cells
+        return float((self.penalty * n_rows).sum()), float(cells.max())
+
     def _has_values(self, n_groups: int) -> Flags:
         return np.ones(n_groups, np.bool_) if self.missing is None else self.missing != ALL
 
@@ -90,17 +98,22 @@ class IntervalColumn(GroupColumn):
     """Closed intervals in the attribute's own type.
 
     `measured` gives their shares of the domain and the numbers of values in them; it is asked only when they are used.
+    `weighed` is a faster `weigh`, for intervals of which none lacks values.
     """
 
     lo: pa.Array
     hi: pa.Array
     measured: Callable[[], tuple[Floats, Floats]]
+    weighed: Callable[[Floats, Floats], tuple[float, float]] | None = None
 
     def values(self, style: str) -> dict[str, pa.Array]:
         lo, hi = self._blank_where_all_missing(self.lo), self._blank_where_all_missing(self.hi)
         if style == "interval":
             return {f"{self.name}_lo": lo, f"{self.name}_hi": hi}
         return {self.name: interval_text(lo, hi)}
+
+    def weigh(self, n_rows: Floats, cells: Floats) -> tuple[float, float]:
+        return super().weigh(n_rows, cells) if self.weighed is None else self.weighed(n_rows, cells)
 
     @cached_property
     def _shares_and_steps(self) -> tuple[Floats, Floats]:

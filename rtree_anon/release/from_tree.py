@@ -6,6 +6,8 @@ of the region. On a TREE axis the lowest common ancestor of the range of codes i
 depth-first order.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 import numpy as np
@@ -16,6 +18,7 @@ from rtree_anon.errors import PrivacyError, UsageError
 from rtree_anon.io.coding import CategoryCoder, Coder, LinearCoder
 from rtree_anon.io.table import CodedTable
 from rtree_anon.kernels import gauge as g
+from rtree_anon.kernels.widths import weigh_widths
 from rtree_anon.release.bounds import MISSING_BIT, Bounds, Regions, region_bounds, tight_bounds, tree_regions
 from rtree_anon.release.columns import ALL, NONE, SOME, GroupColumn, IntervalColumn, LabelColumn, SetColumn
 from rtree_anon.release.guarantee import Guarantee
@@ -126,12 +129,18 @@ def _column(
         return _category_range(coder, state, first, last)
     if isinstance(coder, LinearCoder) and isinstance(coder.attribute, Boolean):
         return _boolean_set(coder, state, first, last)
+
+    def weighed(n_rows: NDArray[np.float64], cells: NDArray[np.float64]) -> tuple[float, float]:
+        total, most = weigh_widths(first, last, n_rows, cells)
+        return total / max(axis.hi - axis.lo, 1), most
+
     return IntervalColumn(
         axis.name,
         state,
         coder.decode(first),
         coder.decode(last),
         lambda: _shares_and_steps(axis, grid.ranks[axis_number], state, first, last),
+        weighed if axis.kind != Kind.FLOAT and state is None and first.dtype == last.dtype == np.int32 else None,
     )
 
 

@@ -71,22 +71,15 @@ def sums_of(
 ) -> Sums:
     """The sums of groups with these columns and sizes."""
     n_rows = sizes.astype(np.float64)
-    penalty = sum(
-        weight * float((column.penalty * n_rows).sum()) for column, weight in zip(columns, weights, strict=True)
-    )
+    penalty, logs, cells_per_row = 0.0, np.zeros(len(sizes)), 1.0 / n_rows
+    for column, weight in zip(columns, weights, strict=True):
+        of_column, most = column.weigh(n_rows, cells_per_row)
+        penalty += weight * of_column
+        if most > _LARGEST_PRODUCT:  # few logarithms: one for as many columns as a float can hold
+            logs += np.log(cells_per_row)
+            cells_per_row[:] = 1.0
     surprise = math.nan
     if log_multiplicity is not None:
-        surprise = log_multiplicity() + float((n_rows * _log_cells_per_row(columns, sizes)).sum())
+        surprise = log_multiplicity() + float((n_rows * (logs + np.log(cells_per_row))).sum())
     squares = float((n_rows * n_rows).sum())
     return Sums(int(sizes.sum()), len(sizes), int(sizes.min()), penalty, squares, surprise)
-
-
-def _log_cells_per_row(columns: Sequence[GroupColumn], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """log(cells / rows) of every group, with few logarithms: one for as many columns as a float can hold."""
-    logs, product = np.zeros(len(sizes)), 1.0 / sizes
-    for column in columns:
-        product = product * column.cells
-        if float(product.max()) > _LARGEST_PRODUCT:
-            logs += np.log(product)
-            product = np.ones(len(sizes))
-    return logs + np.log(product)
