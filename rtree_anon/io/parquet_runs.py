@@ -347,7 +347,7 @@ def _chunk(name: str, physical_type: int, n_rows: int, pages: Sequence[_Page], s
 def _worth_compressing(bodies: Sequence[_Content]) -> bool:
     """Whether zstd makes a chunk of these pages smaller by enough; of large pages a sample is tried.
 
-    To compress a page, to read it back and to read it ever after takes several times as long as to leave it alone.
+    Where it saves little, the time to compress a page, and to decompress it at every reading, is the better saving.
     """
     n_bytes = sum(map(len, bodies))
     if n_bytes < _LEAST_SAMPLED:
