@@ -18,6 +18,7 @@ import numpy as np
 
 from rtree_anon.kernels.bundles import bits_of, vector_words
 from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.leaforder import list_nodes
 from rtree_anon.kernels.rowwords import limit_mask
 
 
@@ -67,25 +68,6 @@ def sure_units(left, right, root, starts, limits, capacity, cut_bits, extra_word
             todo[top + 1] = left[node]
             top += 2
     return n_units
-
-
-@kernel
-def list_nodes(left, right, root, todo, visit):
-    """`visit` lists the inner nodes, parents before their children; how many they are. `todo` is scratch space."""
-    todo[0] = root
-    top = 1
-    n_visited = 0
-    while top > 0:
-        top -= 1
-        node = todo[top]
-        if node < 0:
-            continue
-        visit[n_visited] = node
-        n_visited += 1
-        todo[top] = left[node]
-        todo[top + 1] = right[node]
-        top += 2
-    return n_visited
 
 
 @kernel

@@ -79,52 +79,6 @@ def box_sides(typing_context, points, order, begin, end, sides):
 
 
 @intrinsic
-def box_between(typing_context, points, order, begin, end, lo, hi, slot):
-    """lo[slot] and hi[slot] become the box of points[order[begin]], ..., points[order[end - 1]], at least one.
-
-    points, lo, hi: float32 (rows, LANES), C-contiguous; order: uint32. Nothing is checked.
-    """
-    signature = types.void(points, order, types.int64, types.int64, lo, hi, types.int64)
-
-    def generate(context, builder, signature, arguments):
-        points, order, begin, end, lo, hi, slot = addresses(context, builder, signature, arguments)
-        one = ir.Constant(ir.IntType(64), 1)
-        box = _loop_over_boxes(builder, [points], order, begin, end, one, lambda i, lo, hi: None)
-        for (side,), array in zip(box, (lo, hi), strict=True):
-            builder.store(side, builder.gep(builder.bitcast(array, _VECTOR.as_pointer()), [slot]), align=4)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def sweep_unions(typing_context, lo, hi, begin, end, step, places, widths):
-    """Add to widths[places[i]] the width of the union of the boxes begin, ..., i that lo and hi have.
-
-    For i = begin, begin + step, ... before `end`, at least once. lo, hi: float32 (boxes, LANES), C-contiguous; places:
-    int64; widths: float64. Nothing is checked.
-    """
-    signature = types.void(lo, hi, types.int64, types.int64, types.int64, places, widths)
-
-    def generate(context, builder, signature, arguments):
-        lo, hi, begin, end, step, places, widths = addresses(context, builder, signature, arguments)
-        sides = [builder.bitcast(array, _VECTOR.as_pointer()) for array in (lo, hi)]
-
-        def boxes(i):
-            return [builder.load(builder.gep(side, [i]), align=4) for side in sides]
-
-        def keep(i, lower, upper):
-            at = builder.gep(widths, [builder.load(builder.gep(places, [i]))])
-            width = _sum(builder, builder.fsub(upper[0], lower[0]))
-            builder.store(builder.fadd(builder.load(at), width), at)
-
-        _loop_over_unions(builder, lambda i: [boxes(i)], begin, end, step, keep)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
 def box_of_rows(typing_context, rows, begin, end, first, lo, hi, box):
     """lo[box] and hi[box], from column `first` on, become the least and most of LANES columns of rows[begin:end].
 
@@ -290,38 +244,24 @@ def _loop_over_boxes(builder, points, order, begin, end, step, body):
 
     def rows(i):
         row = builder.zext(builder.load(builder.gep(order, [i])), ir.IntType(64))
-        here = [builder.load(builder.gep(array, [row]), align=4) for array in vectors]
-        return [(each, each) for each in here]
+        return [builder.load(builder.gep(array, [row]), align=4) for array in vectors]
 
-    return _loop_over_unions(builder, rows, begin, end, step, body)
-
-
-def _loop_over_unions(builder, boxes, begin, end, step, body):
-    """A loop over i that calls body(i, lo, hi) with the unions of boxes(begin), ..., boxes(i); the unions of all.
-
-    boxes(i) is a list of boxes, lo and hi of each.
-    """
     before = builder.append_basic_block("before_boxes")
     loop = builder.append_basic_block("boxes")
     after = builder.append_basic_block("after_boxes")
     builder.branch(before)
     builder.position_at_end(before)
-    first = boxes(begin)
+    first = rows(begin)
     builder.branch(loop)
     builder.position_at_end(loop)
     i = builder.phi(begin.type)
-    lo, hi = ([builder.phi(_VECTOR) for _ in first] for _ in range(2))
-    here = boxes(i)
-    lower = [
-        builder.select(builder.fcmp_ordered("<", new, old), new, old) for (new, _), old in zip(here, lo, strict=True)
-    ]
-    upper = [
-        builder.select(builder.fcmp_ordered(">", new, old), new, old) for (_, new), old in zip(here, hi, strict=True)
-    ]
+    lo, hi = ([builder.phi(_VECTOR) for _ in points] for _ in range(2))
+    here = rows(i)
+    lower = [builder.select(builder.fcmp_ordered("<", new, old), new, old) for new, old in zip(here, lo, strict=True)]
+    upper = [builder.select(builder.fcmp_ordered(">", new, old), new, old) for new, old in zip(here, hi, strict=True)]
     body(i, lower, upper)
     following = builder.add(i, step)
-    firsts = [begin, *(each for each, _ in first), *(each for _, each in first)]
-    for phi, at_first, then in zip([i, *lo, *hi], firsts, [following, *lower, *upper], strict=True):
+    for phi, at_first, then in zip([i, *lo, *hi], [begin, *first, *first], [following, *lower, *upper], strict=True):
         phi.add_incoming(at_first, before)
         phi.add_incoming(then, loop)
     forward = builder.icmp_signed(">", step, ir.Constant(step.type, 0))

@@ -63,6 +63,25 @@ def number_depths(left, right, root, depth):
             top += 2
 
 
+@lean_inlined
+def list_nodes(left, right, root, todo, visit):
+    """`visit` lists the inner nodes, parents before their children; how many they are. `todo` is scratch space."""
+    todo[0] = root
+    top = 1
+    n_visited = 0
+    while top > 0:
+        top -= 1
+        node = todo[top]
+        if node < 0:
+            continue
+        visit[n_visited] = node
+        n_visited += 1
+        todo[top] = left[node]
+        todo[top + 1] = right[node]
+        top += 2
+    return n_visited
+
+
 class WalkRoom(NamedTuple):
     """Scratch space of a walk, by inner node unless said otherwise."""
 
@@ -111,19 +130,7 @@ def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, entry, room, or
     """`order_leaves` of a tree of n_inner inner nodes, with scratch space from `walk_room`."""
     node_lo, node_hi, node_mask, node_width = room.lo, room.hi, room.mask, room.width
     leaf_width, todo, visit, swapped_at = room.leaf_width, room.todo, room.visit, room.swapped
-    todo[0] = root
-    top = 1
-    n_visited = 0
-    while top > 0:
-        top -= 1
-        node = todo[top]
-        if node < 0:
-            continue
-        visit[n_visited] = node
-        n_visited += 1
-        todo[top] = left[node]
-        todo[top + 1] = right[node]
-        top += 2
+    n_visited = list_nodes(left, right, root, todo, visit)
     for v in range(n_visited - 1, -1, -1):  # children before parents
         node = visit[v]
         one, other = left[node], right[node]

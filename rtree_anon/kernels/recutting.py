@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rtree_anon.kernels.blocks import CutRecord, grow_block
 from rtree_anon.kernels.boxes import boxes_of_members
 from rtree_anon.kernels.cutting import grow
-from rtree_anon.kernels.jit import kernel, lean_inlined, lean_kernel
+from rtree_anon.kernels.jit import kernel, lean_inlined
 from rtree_anon.kernels.leaforder import WalkRoom, link_in_room, walk_leaves, walk_room
 from rtree_anon.kernels.lines import load_lines
 
@@ -86,7 +86,7 @@ def recut_room(n, k, d, n_masks):
     )
 
 
-@lean_kernel
+@kernel
 def recut_regions(
     old,
     added,
@@ -138,34 +138,69 @@ def recut_regions(
                 _load_entry(old, added, order, at - sizes[n_out - 1], at, layout, ranked, gauge, room)
         if n_out > 0:
             _copy_cuts(cuts, begin[region] - 1, new, n_out - 1, np.int64(1), is_new)
-        n_out += _recut_region(
-            old,
-            added,
-            source,
-            starts[begin[region]],
-            starts[end[region]],
-            hangs[region],
-            n_out > 0,
-            k,
-            layout,
-            ranked,
-            gauge,
-            preferred,
-            effort,
-            worth,
-            seed,
-            work,
-            found,
-            space,
-            guard,
-            room,
-            axis_of_column,
-            set_axes,
-            sizes[n_out:],
-            order[at:],
-            is_new[n_out:],
-            new,
-            n_out,
+        first, behind = starts[begin[region]], starts[end[region]]
+        m, depth = behind - first, hangs[region]
+        lines, members = room.lines, room.members
+        if guard is not None:  # alone, so that a kernel without a model is compiled without any of it, and vice versa
+            _load(old, added, source, first, behind, layout, ranked, lines)
+            grow(
+                lines,
+                np.int64(0),
+                m,
+                depth,
+                k,
+                gauge,
+                preferred,
+                effort,
+                worth,
+                seed,
+                work,
+                found,
+                space,
+                guard,
+                room.record,
+            )
+        elif m > effort.exact_rows:
+            _load(old, added, source, first, behind, layout, ranked, lines)
+            grow(
+                lines,
+                np.int64(0),
+                m,
+                depth,
+                k,
+                gauge,
+                preferred,
+                effort,
+                worth,
+                seed,
+                work,
+                found,
+                space,
+                None,
+                room.record,
+            )
+        else:
+            lines, members = space.block.T, space.small[0]
+            _load(old, added, source, first, behind, layout, ranked, lines)
+            grow_block(
+                space.block,
+                m,
+                np.int64(0),
+                depth,
+                k,
+                gauge,
+                preferred,
+                effort,
+                worth,
+                None,
+                found,
+                space.small,
+                space.others,
+                room.record,
+                True,
+            )
+        n_out += _list_leaves(
+            lines, members, m, n_out, gauge, room, axis_of_column, set_axes, sizes, order[at:], is_new, new
         )
         at += starts[end[region]] - starts[begin[region]]
         leaf = end[region]
@@ -189,70 +224,14 @@ def _keep_leaves(source, starts, begin, end, cuts, n_out, sizes, order, at, is_n
 
 
 @lean_inlined
-def _recut_region(
-    old,
-    added,
-    source,
-    begin,
-    end,
-    hangs,
-    has_entry,
-    k,
-    layout,
-    ranked,
-    gauge,
-    preferred,
-    effort,
-    worth,
-    seed,
-    work,
-    found,
-    space,
-    guard,
-    room,
-    axis_of_column,
-    set_axes,
-    sizes,
-    order,
-    is_new,
-    new,
-    first_cut,
-):
-    """Cut the rows source[begin:end] again, coming from the leaf whose box is the last one in `room`; their leaves.
+def _list_leaves(lines, members, m, n_out, gauge, room, axis_of_column, set_axes, sizes, order, is_new, new):
+    """The leaves of a region that was cut, in the order of a walk from the leaf before, behind n_out leaves; how many.
 
-    Cut i between them becomes cut first_cut + i of `new`. The box of the last leaf is left where the next region looks
-    for it.
+    room.record has the cuts and is left empty. The box of the leaf before is the last one in `room`; there the box of
+    the last leaf is left, for the region that may follow.
     """
-    m = end - begin
     record = room.record
     number = gauge.kind.shape[0]  # where a line has the number of its row
-    lines, members = room.lines, room.members
-    if guard is not None:  # by itself, so that a kernel without a model is compiled without any of it, and vice versa
-        _load(old, added, source, begin, end, layout, ranked, lines)
-        grow(lines, np.int64(0), m, hangs, k, gauge, preferred, effort, worth, seed, work, found, space, guard, record)
-    elif m > effort.exact_rows:
-        _load(old, added, source, begin, end, layout, ranked, lines)
-        grow(lines, np.int64(0), m, hangs, k, gauge, preferred, effort, worth, seed, work, found, space, None, record)
-    else:
-        lines, members = space.block.T, space.small[0]
-        _load(old, added, source, begin, end, layout, ranked, lines)
-        grow_block(
-            space.block,
-            m,
-            np.int64(0),
-            hangs,
-            k,
-            gauge,
-            preferred,
-            effort,
-            worth,
-            None,
-            found,
-            space.small,
-            space.others,
-            record,
-            True,
-        )
     part = room.part
     n_cuts = np.int64(0)
     part[0] = 0
@@ -275,7 +254,7 @@ def _recut_region(
         room.lo,
         room.hi,
         room.mask,
-        entry if has_entry else np.int64(-1),
+        entry if n_out > 0 else np.int64(-1),
         room.walk,
         room.walked,
         room.between,
@@ -284,20 +263,20 @@ def _recut_region(
     at = 0
     for i in range(n_cuts + 1):
         here = room.walked[i]
-        sizes[i] = part[here + 1] - part[here]
+        sizes[n_out + i] = part[here + 1] - part[here]
         for p in range(part[here], part[here + 1]):
             order[at] = lines[members[p], number]
             at += 1
     for i in range(n_cuts):
         p = part[room.between[i] + 1]
         a = axis_of_column[record.axis[p]]
-        is_new[i] = True
-        new.depth[first_cut + i] = room.depth[room.between[i]]
-        new.axis[first_cut + i] = a
-        new.is_set[first_cut + i] = set_axes[a]
-        new.flipped[first_cut + i] = room.turned[i]
-        new.threshold[first_cut + i] = 0 if set_axes[a] else record.threshold[p]
-        new.left_set[first_cut + i] = record.left_set[p] if set_axes[a] else np.uint64(0)
+        is_new[n_out + i] = True
+        new.depth[n_out + i] = room.depth[room.between[i]]
+        new.axis[n_out + i] = a
+        new.is_set[n_out + i] = set_axes[a]
+        new.flipped[n_out + i] = room.turned[i]
+        new.threshold[n_out + i] = 0 if set_axes[a] else record.threshold[p]
+        new.left_set[n_out + i] = record.left_set[p] if set_axes[a] else np.uint64(0)
     last = room.walked[n_cuts]
     for a in range(room.lo.shape[1]):
         room.lo[entry, a] = room.lo[last, a]

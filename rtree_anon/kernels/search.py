@@ -31,15 +31,7 @@ from numpy.typing import NDArray
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
 from rtree_anon.kernels.guard import weigh_cuts
 from rtree_anon.kernels.jit import lean_inlined, lean_kernel
-from rtree_anon.kernels.lanes import (
-    LANES,
-    box_between,
-    box_sides,
-    points_of_rows,
-    sweep_boxes,
-    sweep_two_boxes,
-    sweep_unions,
-)
+from rtree_anon.kernels.lanes import LANES, box_sides, points_of_rows, sweep_boxes, sweep_two_boxes
 from rtree_anon.kernels.ranks import FEW, ROOM, cut_few_near, rank_all
 from rtree_anon.kernels.room import dearer
 from rtree_anon.kernels.sorting import sort_distinct
@@ -64,10 +56,6 @@ class Finding(NamedTuple):
     left: NDArray[np.float64]
     right: NDArray[np.float64]
     points: NDArray[np.float32]  # (sweeps, rows, LANES): see load_points
-    begins: NDArray[np.int64]  # of the pieces between possible cuts; the last row and the box of each
-    lasts: NDArray[np.int64]
-    piece_lo: NDArray[np.float32]  # (rows, LANES)
-    piece_hi: NDArray[np.float32]
     sides: NDArray[np.float32]  # [LANES]
     count: NDArray[np.int32]  # [64] rows per category
     ranked: NDArray[np.int32]  # [64] categories by frequency
@@ -93,10 +81,6 @@ def finding(n_axes: int, n_rows: int) -> Finding:
         np.empty(n_rows),
         np.empty(n_rows),
         np.zeros((-(-n_axes // LANES), n_rows, LANES), np.float32),  # lanes without an axis stay 0
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows, np.int64),
-        np.empty((n_rows, LANES), np.float32),
-        np.empty((n_rows, LANES), np.float32),
         np.empty(LANES, np.float32),
         np.zeros(64, np.int32),
         np.empty(64, np.int32),
@@ -236,9 +220,6 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
     # A cut needs two neighbours with different keys, k rows from both ends.
     if keys[k - 1] == keys[m - k] and keys[k - 1] == keys[k]:
         return
-    if spare is not None:
-        _price_pieces(block, m, gauge, axis, k, worth, spare, masked, n_ranked, found)
-        return
     first = k
     last = m - k
     if guard is not None:
@@ -248,7 +229,12 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
     _grow_boxes(block, m, k, gauge, found)
     best = np.inf
     at = -1
+    beyond = (first - 1) % k  # rows of the left side beyond a multiple of k
     for i in range(first, last + 1):
+        if spare is not None:
+            beyond = np.int64(0) if beyond + 1 == k else beyond + 1
+            if beyond > spare:
+                continue
         if guard is not None and not guard.valid[i]:
             continue
         if keys[i] != keys[i - 1]:
@@ -261,66 +247,6 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
                 at = i
     if at < 0:
         return
-    found.cost[axis] = best
-    _keep_cut(masked, axis, at, n_ranked, found)
-
-
-@lean_inlined
-def _price_pieces(block, m, gauge, axis, k, worth, spare, masked, n_ranked, found):
-    """As `_price_axis`, of sorted members, where a cut has at most `spare` rows beyond a multiple of k on its left.
-
-    Few cuts are possible then, mostly one in k: a box is made once for the rows between two of them, and only these
-    boxes are swept from both ends.
-    """
-    keys, begins, lasts = found.keys, found.begins, found.lasts
-    n_cuts = 0
-    begins[0] = 0
-    for multiple in range(k, m - k + 1, k):
-        for i in range(multiple, min(multiple + spare, multiple + k - 1, m - k) + 1):
-            if keys[i] != keys[i - 1]:
-                lasts[n_cuts] = i - 1
-                n_cuts += 1
-                begins[n_cuts] = i
-    if n_cuts == 0:
-        return
-    lasts[n_cuts] = m - 1
-    order, left, right = found.order, found.left, found.right
-    for i in range(n_cuts):
-        left[lasts[i]] = 0.0
-        right[begins[i + 1]] = 0.0
-    for sweep in range((gauge.n_linear + LANES - 1) // LANES):
-        points = found.points[sweep]
-        lo, hi = found.piece_lo, found.piece_hi
-        for piece in range(n_cuts + 1):
-            box_between(points, order, begins[piece], lasts[piece] + 1, lo, hi, np.int64(piece))
-        sweep_unions(lo, hi, np.int64(0), np.int64(n_cuts), np.int64(1), lasts, left)
-        sweep_unions(lo, hi, np.int64(n_cuts), np.int64(0), np.int64(-1), begins, right)
-    for a in range(gauge.n_linear, gauge.n_masked):
-        if found.width[a] == 0.0:
-            continue
-        column = block[a]
-        mask = np.uint64(0)
-        for i in range(n_cuts):
-            for at in range(begins[i], begins[i + 1]):
-                mask |= np.uint64(1) << np.uint64(column[order[at]])
-            left[lasts[i]] += mask_width(gauge, a, mask)
-        mask = np.uint64(0)
-        for i in range(n_cuts, 0, -1):
-            for at in range(begins[i], lasts[i] + 1):
-                mask |= np.uint64(1) << np.uint64(column[order[at]])
-            right[begins[i]] += mask_width(gauge, a, mask)
-    for a in range(gauge.n_masked, gauge.kind.shape[0]):
-        if found.width[a] != 0.0:
-            _sweep_axis(block[a], order, np.int64(0), m - k, np.int64(1), gauge, a, left)
-            _sweep_axis(block[a], order, m - 1, k - 1, np.int64(-1), gauge, a, right)
-    best = np.inf
-    at = -1
-    for i in range(1, n_cuts + 1):
-        begin = begins[i]
-        cost = worth[begin] * left[begin - 1] + worth[m - begin] * right[begin]
-        if cost < best:
-            best = cost
-            at = begin
     found.cost[axis] = best
     _keep_cut(masked, axis, at, n_ranked, found)
 

@@ -14,26 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.leaforder import list_nodes
 
 
 @kernel
 def node_spans(first, second, root, begin, end, visit):
     """Leaves begin[i] .. end[i]-1 are below inner node i; `visit` lists the inner nodes, parents first."""
-    n_inner = first.shape[0]
-    todo = np.empty(n_inner + 2, np.int64)
-    todo[0] = root
-    top = 1
-    n_visited = 0
-    while top > 0:
-        top -= 1
-        node = todo[top]
-        if node < 0:
-            continue
-        visit[n_visited] = node
-        n_visited += 1
-        todo[top] = first[node]
-        todo[top + 1] = second[node]
-        top += 2
+    n_visited = list_nodes(first, second, root, np.empty(first.shape[0] + 2, np.int64), visit)
     for v in range(n_visited - 1, -1, -1):
         node = visit[v]
         begin[node] = begin[first[node]] if first[node] >= 0 else ~first[node]
