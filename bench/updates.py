@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sqlite3
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -156,41 +157,59 @@ def change(index: ra.Index, gone: Any, rows: pa.Table | None) -> Any:
 
 
 def throughput(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Durable batches into indexes of several sizes, a checkpoint included, and the same rows into SQLite."""
+    """Durable batches into indexes of several sizes, a checkpoint included, and the same rows into SQLite.
+
+    Rows come and go again, so that every turn finds an index of the same size; medians of the turns.
+    """
     warm_up(arguments.quality)
+    batches = ((1000, arguments.inserted), (100_000, arguments.inserted), (1, arguments.single))
     results = []
     for n in arguments.sizes:
         rows = rows_of(n + max(arguments.inserted, 1))
         with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality) as index:
             index.load(rows.slice(0, n))
-            for batch, n_rows in ((1000, arguments.inserted), (100_000, arguments.inserted), (1, arguments.single)):
-                new = rows.slice(n, n_rows)
-                ids: list[Any] = []
-
-                def insert(new: pa.Table = new, batch: int = batch, ids: list[Any] = ids) -> None:
-                    for begin in range(0, new.num_rows, batch):
-                        ids.append(index.insert(new.slice(begin, batch), durable=batch > 1))
-                        if batch == 1 and begin % 100 == 99:
-                            index.flush()  # single rows in groups of a hundred
-                    index.flush()
-
-                def delete(batch: int = batch, ids: list[Any] = ids) -> None:
-                    named = np.random.default_rng(3).permutation(np.concatenate(ids))
-                    for begin in range(0, len(named), batch):
-                        index.delete(named[begin : begin + batch], durable=batch > 1)
-                    index.flush()
-
-                line = {"index_rows": n, "batch": batch, "rows": n_rows}
-                for name, work in (("insert", insert), ("delete", delete)):
-                    line[f"{name}_seconds"] = timed(work)
-                    line[f"{name}_checkpoint_seconds"] = timed(index.checkpoint)
-                    total = line[f"{name}_seconds"] + line[f"{name}_checkpoint_seconds"]
-                    line[f"{name}_rows_per_second"] = round(n_rows / total)
-                results.append(line)
-                print(json.dumps(line), flush=True)
+            turns = [
+                [come_and_go(index, rows.slice(n, n_rows), batch) for batch, n_rows in batches]
+                for _ in range(arguments.repeats)
+            ]
+        for (batch, n_rows), seconds in zip(batches, zip(*turns, strict=True), strict=True):
+            line: dict[str, Any] = {"index_rows": n, "batch": batch, "rows": n_rows}
+            for name in ("insert", "delete"):
+                own = [each[name] for each in seconds]
+                line |= {f"{name}_seconds": own, f"{name}_rows_per_second": round(n_rows / statistics.median(own))}
+            results.append(line)
+            print(json.dumps(line), flush=True)
+    growth = {
+        f"{name} by {of_first['batch']}": of_first[f"{name}_rows_per_second"] / of_last[f"{name}_rows_per_second"]
+        for of_first, of_last in zip(results[: len(batches)], results[-len(batches) :], strict=True)
+        for name in ("insert", "delete")
+    }
+    print(json.dumps(growth), flush=True)
     lite = sqlite(arguments.sizes[0], arguments.lite)
     print(json.dumps(lite), flush=True)
-    return {"ours": results, "sqlite": lite}
+    return {"ours": results, "cost_per_row_from_first_to_last_size": growth, "sqlite": lite}
+
+
+def come_and_go(index: ra.Index, new: pa.Table, batch: int) -> dict[str, float]:
+    """Seconds in which rows come in batches, and in which they go in random order, each with a checkpoint."""
+    ids: list[Any] = []
+
+    def insert() -> None:
+        for begin in range(0, new.num_rows, batch):
+            ids.append(index.insert(new.slice(begin, batch), durable=batch > 1))
+            if batch == 1 and begin % 100 == 99:
+                index.flush()  # single rows in groups of a hundred
+        index.flush()
+        index.checkpoint()
+
+    def delete() -> None:
+        named = np.random.default_rng(3).permutation(np.concatenate(ids))
+        for begin in range(0, len(named), batch):
+            index.delete(named[begin : begin + batch], durable=batch > 1)
+        index.flush()
+        index.checkpoint()
+
+    return {"insert": timed(insert), "delete": timed(delete)}
 
 
 def sqlite(n: int, n_rows: int, batch: int = 1000) -> dict[str, Any]:
@@ -246,6 +265,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000], help="rows (throughput)")
     parser.add_argument("--inserted", type=int, default=500_000)
     parser.add_argument("--single", type=int, default=2_000)
+    parser.add_argument("--repeats", type=int, default=3, help="turns (throughput)")
     parser.add_argument("--lite", type=int, default=100_000, help="rows for SQLite")
     arguments = parser.parse_args()
     result = globals()[arguments.what](arguments)
