@@ -203,7 +203,11 @@ class Streaming:
         known = self._stored
         sizes = {} if known is None else known.sizes()
         if known is not None and self._is_bound:
-            coded = self._coded_as_known(kind, rows, ids, known)
+            try:
+                coded = self._coded_as_known(kind, rows, ids, known)
+            except BaseException:
+                known.cut_back(sizes)
+                raise
             if coded is not None:
                 return coded
             known.cut_back(sizes)

@@ -228,3 +228,18 @@ def test_new_categories_that_change_the_order_of_others(tmp_path: Path, generato
         index.checkpoint()
         index.verify()
         assert len(index) == 250
+
+
+def test_an_update_that_is_refused_leaves_no_value_behind(tmp_path: Path) -> None:
+    """Rows of known types are coded at once; a new text of theirs must not stay in a dictionary."""
+    rows = pa.table({"age": list(range(20, 40)), "illness": ["flu", "cold"] * 10})
+    with ra.Index.create(tmp_path / "index", ra.Schema(["age"], sensitive=["illness"]), k=3) as index:
+        ids = index.insert(rows)
+        index.checkpoint()
+        before = index.stats()["dictionary_bytes"]
+        refused = pa.table({"age": [25, 26], "illness": ["a secret", "another"]})
+        with pytest.raises(UsageError, match="1 ids were given for 2 rows"):
+            index.update(ids[:1], refused)
+        index.insert(rows.slice(0, 1))
+        index.checkpoint()
+        assert index.stats()["dictionary_bytes"] == before
