@@ -85,7 +85,7 @@ def _worked_in(
     leaf_rows = 0.0 if model is None or not len(tree) else catalog.n_rows / int(tree.n_leaves.sum())
     renewer = Renewer(cutter, leaf_rows)
     updating = Updating(store, tree, renewer, threads=threads, recheck=recheck, memory_bytes=memory_bytes)
-    return updating.run(pending.packed(layout), gone, gone_from)
+    return updating.run(pending.packed(layout, threads), gone, gone_from)
 
 
 def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pending: Pending) -> None:

@@ -10,7 +10,9 @@ codes. A row that is deleted while it waits is only marked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,18 +159,26 @@ class Pending:
         parts = [block.column(number, slice(None)) for block in self._all_blocks()]
         return np.concatenate([np.empty(0, np.int64), *parts])[self._alive[: self._n]]
 
-    def packed(self, layout: RowLayout) -> Words:
+    def packed(self, layout: RowLayout, threads: int = 1) -> Words:
         """The rows that wait, in the order in which they came, in a layout that has their ids as its last column."""
         words = layout.empty(self.n_rows)
-        ids, at, begin = self._places.by_number(), 0, 0
-        for block in self._all_blocks():
-            alive = self._alive[begin : begin + len(block)]
-            own = block.words if self._n_dead == 0 else block.words[alive]
-            named = ids[begin : begin + len(block)]
-            named = named if self._n_dead == 0 else named[alive]
-            if not repack_rows(own, block.layout.words, named, layout.words, words[at : at + len(own)]):
+        ids = self._places.by_number()
+        blocks = list(self._all_blocks())
+        begins = np.cumsum([0, *(len(block) for block in blocks)])
+        n_alive = [np.count_nonzero(self._alive[a:b]) for a, b in pairwise(begins.tolist())]
+        places = np.cumsum([0, *n_alive])
+
+        def fits(number: int) -> bool:
+            block, here = blocks[number], slice(int(begins[number]), int(begins[number + 1]))
+            out = words[places[number] : places[number + 1]]
+            own, named = block.words, ids[here]
+            if len(out) < len(own):
+                own, named = own[self._alive[here]], named[self._alive[here]]
+            return bool(repack_rows(own, block.layout.words, named, layout.words, out))
+
+        with ThreadPoolExecutor(threads) as pool:
+            if not all(pool.map(fits, range(len(blocks)))):
                 raise CorruptionError("A row has a value outside its column's domain; this should not be possible.")
-            at, begin = at + len(own), begin + len(block)
         return words
 
     def _all_blocks(self) -> Iterator[Block]:

@@ -81,12 +81,16 @@ class Together:
 
     def own_bundles(self, n_rows: Ids) -> list[slice]:
         """Which of the new bundles, with so many rows each, are those of every part; none where parts share one."""
+        if self.shares(n_rows).any():
+            return []
         behind = (np.searchsorted(np.cumsum(n_rows), self._ends) + 1).tolist()
-        return [] if self.shares(n_rows).any() else [slice(a, b) for a, b in zip([0, *behind], behind, strict=False)]
+        return [slice(a, b) for a, b in zip([0, *behind], behind, strict=False)]
 
     def shares(self, n_rows: Ids) -> NDArray[np.bool_]:
         """For every part whether its last bundle, of new ones with so many rows each, is not its own."""
-        return ~np.isin(self._ends, np.cumsum(n_rows))
+        ends = np.cumsum(n_rows)
+        behind = np.searchsorted(ends, self._ends)
+        return ends[np.minimum(behind, len(ends) - 1)] != self._ends
 
     def divided(self, behind: NDArray[np.bool_]) -> list[Together]:
         """The same in smaller groups: a group ends with each of these parts."""

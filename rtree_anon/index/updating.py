@@ -41,7 +41,7 @@ from rtree_anon.index.upholding import upheld
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.kernels.routing import route_batch
 from rtree_anon.kernels.rowwords import unpack_rows
-from rtree_anon.kernels.stretches import sort_by_leaf
+from rtree_anon.kernels.stretches import gather_words, sort_by_leaf
 from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves
 from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageStore
@@ -146,7 +146,7 @@ class Updating:
     def _renewed_together(self, base: UpperTree, group: Together, added: Words) -> list[_Done]:
         """Renew stretches together, but for those that would come to share a bundle."""
         stretch = self._read(base, group.bundles, group.cuts_between(base.cuts.depth))
-        renewed = self.renewer.renew(stretch, added[group.rows], group.ends, group.gone, group.number)
+        renewed = self.renewer.renew(stretch, rows_at(added, group.rows), group.ends, group.gone, group.number)
         n_rows = renewed.bundles.n_rows
         if own := group.own_bundles(n_rows):
             return [(group, renewed, own)]
@@ -333,6 +333,13 @@ class Updating:
     def _outcome(self, tree: UpperTree) -> Outcome:
         dropped = np.concatenate([np.empty(0, np.uint64), *self._dropped])
         return Outcome(tree, self._moved, dropped, self._n_bundles, self._n_recut, self._n_pages)
+
+
+def rows_at(words: Words, places: Ids) -> Words:
+    """Packed rows by number: what words[places] gives, in a third of the time."""
+    found = np.empty((len(places), words.shape[1]), np.uint64)
+    gather_words(words, words[:0], places, found)
+    return found
 
 
 def _unknown_bundle() -> CorruptionError:
