@@ -113,10 +113,10 @@ class Directory:
 
     def find(self, ids: Ids) -> Ids:
         """The name of the bundle of every row, -1 where there is no such row. Reads the pages of these ids."""
-        found = np.full(len(ids), _NOWHERE)
         if not len(self._first) or not len(ids):
-            return found
-        ascending, order = ordered(ids)
+            return np.full(len(ids), _NOWHERE)
+        is_ascending = bool((ids[1:] > ids[:-1]).all())  # then no memory is needed for their order
+        ascending, order = (ids, None) if is_ascending else ordered(ids)
         names = np.empty(len(ids), np.int64)
         number, begin = self._pages_of(ascending)
         ends = [*begin[1:].tolist(), len(ids)]
@@ -125,6 +125,9 @@ class Directory:
             pages = self._read(number[here])
             for page, a, b in zip(pages, begin[here].tolist(), ends[here], strict=True):
                 find_on_page(page, ascending[a:b], names[a:b])
+        if order is None:
+            return names
+        found = np.empty(len(ids), np.int64)
         found[order] = names
         return found
 

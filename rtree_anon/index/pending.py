@@ -11,19 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
-from rtree_anon.index.id_runs import BYTES_PER_ID, IdRuns
+from rtree_anon.index.id_runs import IdRuns
 from rtree_anon.index.rowlayout import RowLayout, layout_of
 from rtree_anon.kernels.rowwords import pack_columns, range_of_columns, repack_rows, unpack_column
 from rtree_anon.space import missing_code
 
 LOOSE_ROWS = 4096
+_CHECKPOINT_ROW_BYTES = (
+    36  # for each row: an id in its words, where it goes, and its entry in the directory, to be sorted
+)
+_CHECKPOINT_GONE_BYTES = 36  # for each row that is to go: its bundle, and the order in which these are read
 _MISSING = np.int64(missing_code(np.int64))
 
 Ids = NDArray[np.int64]
@@ -68,7 +72,7 @@ class Pending:
         self._loose: list[Codes] = []  # behind the blocks
         self._n_loose = self._n = self._n_dead = 0
         self._n_row_bytes = 0  # of blocks and of what is loose
-        self._alive = np.empty(0, np.bool_)
+        self._alive: NDArray[np.bool_] | None = None  # where a row was dropped
         self._places = IdRuns()
         self._gone = IdRuns()  # rows of the tree that are to go
 
@@ -85,7 +89,14 @@ class Pending:
     @property
     def n_bytes(self) -> int:
         """About how much memory that takes."""
-        return self._n_row_bytes + len(self._alive) + BYTES_PER_ID * (self._n + self.n_gone)
+        n_alive_bytes = 0 if self._alive is None else len(self._alive)
+        return self._n_row_bytes + n_alive_bytes + self._places.n_bytes + self._gone.n_bytes
+
+    @property
+    def n_checkpoint_bytes(self) -> int:
+        """About how much memory a checkpoint of it takes, with itself, but for the rows of the tree."""
+        n_copied = self._n_row_bytes if self._n_dead else 0
+        return self.n_bytes + n_copied + _CHECKPOINT_ROW_BYTES * self._n + _CHECKPOINT_GONE_BYTES * self.n_gone
 
     def __bool__(self) -> bool:
         return bool(self._n or self.n_gone)
@@ -93,10 +104,9 @@ class Pending:
     def add(self, rows: Sequence[Codes | Block], ids: Ids) -> None:
         """More rows, in parts; none of their ids may wait already."""
         n = len(ids)
-        if self._n + n > len(self._alive):
+        if self._alive is not None and self._n + n > len(self._alive):
             room = max(self._n + n, len(self._alive) * 5 // 4, 1024) - len(self._alive)
-            self._alive = np.concatenate((self._alive, np.empty(room, np.bool_)))
-        self._alive[self._n : self._n + n] = True
+            self._alive = np.concatenate((self._alive, np.ones(room, np.bool_)))
         self._places.add(ids, np.arange(self._n, self._n + n, dtype=np.int32))
         self._n += n
         for part in rows:
@@ -114,14 +124,15 @@ class Pending:
     def find(self, ids: Ids) -> Ids:
         """Where rows with these ids wait; -1 for ids that do not."""
         places = self._places.find(ids).astype(np.int64)
-        places[places >= 0] = np.where(self._alive[places[places >= 0]], places[places >= 0], -1)
+        if self._alive is not None:
+            places[places >= 0] = np.where(self._alive[places[places >= 0]], places[places >= 0], -1)
         return places
 
     def rows_at(self, places: Ids) -> Codes:
         """Rows that wait at the places that `find` gave."""
         parts = list(self._all_blocks())
         starts = np.cumsum([0, *(len(block) for block in parts)])
-        n_columns = parts[0].layout.n_columns if parts else 0
+        n_columns = len(parts[0].has_missing) if parts else 0
         codes = np.empty((n_columns, len(places)), np.int64)
         number = np.searchsorted(starts, places, "right") - 1
         for block in np.unique(number).tolist():
@@ -132,6 +143,10 @@ class Pending:
 
     def drop(self, places: Ids) -> None:
         """Rows that wait are not to come after all."""
+        if not len(places):
+            return
+        if self._alive is None:
+            self._alive = np.ones(self._n, np.bool_)
         self._alive[places] = False
         self._n_dead += len(places)
 
@@ -157,28 +172,37 @@ class Pending:
     def column(self, number: int) -> NDArray[np.int64]:
         """One column of the rows that wait."""
         parts = [block.column(number, slice(None)) for block in self._all_blocks()]
-        return np.concatenate([np.empty(0, np.int64), *parts])[self._alive[: self._n]]
+        every = np.concatenate([np.empty(0, np.int64), *parts])
+        return every if self._alive is None else every[self._alive[: self._n]]
 
     def packed(self, layout: RowLayout, threads: int = 1) -> Words:
-        """The rows that wait, in the order in which they came, in a layout that has their ids as its last column."""
+        """The rows that wait, in the order in which they came, in a layout that has their ids as its last column.
+
+        If none was dropped, they wait in that form from now on: there is no room for all of them twice.
+        """
+        self._tie()
         words = layout.empty(self.n_rows)
+        begins = np.cumsum([0, *(len(block) for block in self._blocks)]).tolist()
+        n_alive = [b - a if self._alive is None else int(self._alive[a:b].sum()) for a, b in pairwise(begins)]
+        places = np.cumsum([0, *n_alive]).tolist()
         ids = self._places.by_number()
-        blocks = list(self._all_blocks())
-        begins = np.cumsum([0, *(len(block) for block in blocks)])
-        n_alive = [np.count_nonzero(self._alive[a:b]) for a, b in pairwise(begins.tolist())]
-        places = np.cumsum([0, *n_alive])
 
         def fits(number: int) -> bool:
-            block, here = blocks[number], slice(int(begins[number]), int(begins[number + 1]))
+            block, (begin, end) = self._blocks[number], (begins[number], begins[number + 1])
+            own, named = block.words, ids(begin, end)
+            if self._alive is not None:
+                own, named = own[self._alive[begin:end]], named[self._alive[begin:end]]
             out = words[places[number] : places[number + 1]]
-            own, named = block.words, ids[here]
-            if len(out) < len(own):
-                own, named = own[self._alive[here]], named[self._alive[here]]
-            return bool(repack_rows(own, block.layout.words, named, layout.words, out))
+            if not repack_rows(own, block.layout.words, named, layout.words, out):
+                return False
+            if self._alive is None:
+                self._blocks[number] = replace(block, words=out, layout=layout)
+            return True
 
         with ThreadPoolExecutor(threads) as pool:
-            if not all(pool.map(fits, range(len(blocks)))):
+            if not all(list(pool.map(fits, range(len(self._blocks))))):
                 raise CorruptionError("A row has a value outside its column's domain; this should not be possible.")
+        self._n_row_bytes = sum(block.words.nbytes for block in self._blocks)
         return words
 
     def _all_blocks(self) -> Iterator[Block]:

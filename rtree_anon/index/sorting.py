@@ -14,7 +14,7 @@ from rtree_anon.kernels.radix import sort_by_bits
 _FEW = 4096
 
 Numbers = NDArray[np.int64]
-Part = tuple[Numbers, NDArray[np.integer]]
+Part = tuple[NDArray[np.integer], NDArray[np.integer]]
 
 
 def sorted_slices(parts: list[Part], most: int) -> Iterator[tuple[Numbers, Numbers]]:
@@ -35,7 +35,7 @@ def sorted_slices(parts: list[Part], most: int) -> Iterator[tuple[Numbers, Numbe
         order = np.argsort(every_id, kind="stable")
         for begin in range(0, len(order), most):
             here = order[begin : begin + most]
-            yield every_id[here], every_other[here].astype(np.int64)
+            yield every_id[here].astype(np.int64), every_other[here].astype(np.int64)
         return
     n = end = sum(len(ids) for ids, _ in parts)
     both = np.empty(n, np.int64)

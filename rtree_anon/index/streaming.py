@@ -41,7 +41,7 @@ from rtree_anon.release.in_threads import in_order
 from rtree_anon.schema import Schema
 from rtree_anon.storage.protocol import PageStore
 
-_PENDING_SHARE = 0.3  # of the memory but for that: a checkpoint needs several times as much as what it works in
+_PENDING_SHARE = 0.8  # of the memory but for that: what a checkpoint may take for what waits
 _WORK_BYTES = 24 << 20  # for the rows of the tree that a checkpoint is busy with
 _DICTIONARY_SHARE = 0.25
 _RECORD_ROWS = 1 << 16  # at most, so that a record fits the journal
@@ -192,7 +192,7 @@ class Streaming:
         """Before an operation, so that one that fails has changed nothing."""
         self._see_newest()
         memory_bytes = self._resources.memory_bytes
-        if self._pending.n_bytes > max(memory_bytes - _WORK_BYTES, memory_bytes // 2) * _PENDING_SHARE:
+        if self._pending.n_checkpoint_bytes > max(memory_bytes - _WORK_BYTES, memory_bytes // 2) * _PENDING_SHARE:
             self.checkpoint()
 
     def _coded(self, kind: Kind, rows: Any, ids: Ids | None, keys: NDArray[np.int64] | None = None) -> _Coded:

@@ -38,7 +38,7 @@ class Part:
 
     begin: int
     end: int
-    rows: Ids  # that are added, by number, bundle by bundle
+    rows: NDArray[np.int32]  # that are added, by number, bundle by bundle
     rows_of_bundles: Ids  # how many of them each bundle gets
     gone: Ids
     n_rows: int  # that it is going to have
@@ -57,7 +57,7 @@ class Together:
         return np.concatenate([np.arange(part.begin, part.end) for part in self.parts])
 
     @property
-    def rows(self) -> Ids:
+    def rows(self) -> NDArray[np.int32]:
         """The rows that are added."""
         return np.concatenate([part.rows for part in self.parts])
 
@@ -90,7 +90,8 @@ class Together:
         """For every part whether its last bundle, of new ones with so many rows each, is not its own."""
         ends = np.cumsum(n_rows)
         behind = np.searchsorted(ends, self._ends)
-        return ends[np.minimum(behind, len(ends) - 1)] != self._ends
+        shared: NDArray[np.bool_] = ends[np.minimum(behind, len(ends) - 1)] != self._ends
+        return shared
 
     def divided(self, behind: NDArray[np.bool_]) -> list[Together]:
         """The same in smaller groups: a group ends with each of these parts."""

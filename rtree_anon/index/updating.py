@@ -53,6 +53,7 @@ _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memo
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
 
 Ids = NDArray[np.int64]
+Numbers = NDArray[np.int32]
 _Done = tuple[Together, Renewed, list[slice]]  # and which bundles are those of every part
 
 
@@ -116,14 +117,16 @@ class Updating:
         if int(counts.min()) < self.renewer.cutter.k:
             base, stays, added = self._settled(counts, added, gone, by_bundle)
             bundle = self._routed(added, base.cuts)
-        number = np.full(len(self.tree), -1)
-        number[stays] = np.arange(len(stays))
-        by_bundle = number[by_bundle]
-        gone, by_bundle = gone[by_bundle >= 0], by_bundle[by_bundle >= 0]
-        return self._outcome(self._renewed(base, added, bundle, gone, by_bundle))
+        if len(stays) < len(self.tree):
+            number = np.full(len(self.tree), -1, np.int32)
+            number[stays] = np.arange(len(stays))
+            by_bundle = number[by_bundle]
+            gone, by_bundle = gone[by_bundle >= 0], by_bundle[by_bundle >= 0]
+        parts = self._parts(base, added, bundle, gone, by_bundle)
+        del bundle, gone, by_bundle  # there can be millions
+        return self._outcome(self._renewed(base, added, parts))
 
-    def _renewed(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> UpperTree:
-        parts = self._parts(base, added, bundle, gone, gone_of)
+    def _renewed(self, base: UpperTree, added: Words, parts: list[Part]) -> UpperTree:
         # Under a model a region can be as large as a stretch: each is renewed alone.
         most_rows = 0 if self.renewer.cutter.model is not None else self._stretch_rows
         groups = put_together(base, parts, self.renewer.region_rows + 1, most_rows)
@@ -155,12 +158,14 @@ class Updating:
             raise CorruptionError("A stretch of the index does not have the rows that the tree says; it is damaged.")
         return [done for one in smaller for done in self._renewed_together(base, one, added)]
 
-    def _parts(self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Ids) -> list[Part]:
+    def _parts(
+        self, base: UpperTree, added: Words, bundle: NDArray[np.uint32], gone: Ids, gone_of: Numbers
+    ) -> list[Part]:
         n = len(base)
-        starts, source = np.empty(n + 1, np.int64), np.empty(len(bundle), np.int64)
+        starts, source = np.empty(n + 1, np.int64), np.empty(len(bundle), np.int32)
         sort_by_leaf(bundle.view(np.int32), n, starts, source)
-        gone_starts, order = np.empty(n + 1, np.int64), np.empty(len(gone), np.int64)
-        sort_by_leaf(gone_of.astype(np.int32), n, gone_starts, order)
+        gone_starts, order = np.empty(n + 1, np.int64), np.empty(len(gone), np.int32)
+        sort_by_leaf(gone_of, n, gone_starts, order)
         gone = gone[order]
         counts = base.n_rows + np.diff(starts) - np.diff(gone_starts)
         touched = (np.diff(starts) > 0) | (np.diff(gone_starts) > 0)
@@ -233,7 +238,7 @@ class Updating:
             [*widened, *(stretch for stretch in stretches if not inside[stretch.start])], key=lambda each: each.start
         )
 
-    def _settled(self, counts: Ids, added: Words, gone: Ids, gone_of: Ids) -> tuple[UpperTree, Ids, Words]:
+    def _settled(self, counts: Ids, added: Words, gone: Ids, gone_of: Numbers) -> tuple[UpperTree, Ids, Words]:
         """Dissolve bundles that would be too small: the tree of the others, their numbers, and all rows to be added."""
         tree = self.tree
         kept, orphan = np.empty(len(tree.cuts), np.bool_), np.empty(len(tree), np.bool_)
@@ -257,12 +262,12 @@ class Updating:
         self._moved.append((renewed.moved, tree.name.astype(np.int32)[renewed.moved_to]))
         return tree
 
-    def _bundle_numbers(self, names: Ids) -> Ids:
-        number = np.full(self._next_name, -1)
+    def _bundle_numbers(self, names: Ids) -> Numbers:
+        number = np.full(self._next_name, -1, np.int32)
         number[self.tree.name] = np.arange(len(self.tree))
         if len(names) and not 0 <= int(names.min()) <= int(names.max()) < self._next_name:
             raise _unknown_bundle()
-        numbers: Ids = number[names]
+        numbers: Numbers = number[names]
         if (numbers < 0).any():
             raise _unknown_bundle()
         return numbers
@@ -310,7 +315,7 @@ class Updating:
         nameless = np.flatnonzero(kept < 0)
         names[nameless] = self._next_name + np.arange(len(nameless))
         self._next_name += len(nameless)
-        self._moved.append((renewed.moved, names.astype(np.int32)[renewed.moved_to]))
+        self._moved.append((short_ids(renewed.moved), names.astype(np.int32)[renewed.moved_to]))
         return self._write_pages(renewed.bundles, own), names
 
     def _write_pages(self, bundles: Bundles, own: list[slice]) -> Ids:
@@ -335,7 +340,12 @@ class Updating:
         return Outcome(tree, self._moved, dropped, self._n_bundles, self._n_recut, self._n_pages)
 
 
-def rows_at(words: Words, places: Ids) -> Words:
+def short_ids(ids: Ids) -> NDArray[np.integer]:
+    """Ids in half the memory, where none is too large."""
+    return ids.astype(np.uint32) if len(ids) and int(ids.max()) < 1 << 32 else ids
+
+
+def rows_at(words: Words, places: NDArray[np.integer]) -> Words:
     """Packed rows by number: what words[places] gives, in a third of the time."""
     found = np.empty((len(places), words.shape[1]), np.uint64)
     gather_words(words, words[:0], places, found)

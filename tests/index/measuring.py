@@ -61,9 +61,17 @@ def peaks(source: Path, memory: str, quality: str) -> dict[str, int]:
 
 
 def stream(index: ra.Index) -> None:
-    """As many rows again come in batches, and every seventh goes at once. Made here: a file's reader takes memory."""
-    for number in range(len(index) // 20_000):
+    """As many rows again come in batches, and then again, when every seventh goes at once; then those that came first
+    go. Made here: a file's reader takes memory.
+    """
+    n_batches = len(index) // 20_000
+    ids = [index.insert(ra.generate("agrawal", 20_000, seed=number)) for number in range(n_batches)]
+    index.checkpoint()
+    for number in range(n_batches):
         index.delete(index.insert(ra.generate("agrawal", 20_000, seed=number))[::7])
+    index.checkpoint()
+    for batch in ids:
+        index.delete(batch)
     index.checkpoint()
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.errors import CorruptionError
+from rtree_anon.index import id_runs, sorting
 from rtree_anon.index import pending as module
-from rtree_anon.index import sorting
 from rtree_anon.index.id_runs import IdRuns
 from rtree_anon.index.pending import Pending, waiting
 from rtree_anon.index.rowlayout import RowLayout, layout_of
@@ -44,6 +46,7 @@ class Twin:
 def test_what_waits_is_what_came(data: st.DataObject, loose: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "LOOSE_ROWS", loose)
+        patched.setattr(id_runs, "_SPAN_IDS", 2)
         pending, twin = Pending(), Twin()
         for _ in range(data.draw(st.integers(1, 8))):
             if twin.rows and data.draw(st.booleans()):
@@ -55,6 +58,8 @@ def test_what_waits_is_what_came(data: st.DataObject, loose: int) -> None:
             pending.remove(np.array(gone, np.int64))
             twin.gone.update(gone)
             new = data.draw(st.lists(IDS.filter(lambda id_: id_ not in twin.rows), unique=True, max_size=9))
+            if new and data.draw(st.booleans()):  # as the index gives them out
+                new = [id_ for id_ in range(new[0], new[0] + len(new)) if id_ not in twin.rows]
             rows = [data.draw(st.lists(CODES, min_size=3, max_size=3)) for _ in new]
             cut = data.draw(st.integers(0, len(new)))
             parts = [np.array(part, np.int64).reshape(-1, 3).T for part in (rows[:cut], rows[cut:]) if part]
@@ -68,7 +73,10 @@ def test_what_waits_is_what_came(data: st.DataObject, loose: int) -> None:
         assert pending.is_gone(asked).tolist() == [id_ in twin.gone for id_ in asked.tolist()]
         assert pending.gone().tolist() == sorted(twin.gone)
         assert (pending.n_rows, pending.n_gone) == (len(twin.rows), len(twin.gone))
-        assert unpacked(pending.packed(WIDE), WIDE) == [[*row, id_] for id_, row in twin.rows.items()]
+        for threads in (1, 2):  # the second time they wait in that form already, if none was dropped
+            expected = [[*row, id_] for id_, row in twin.rows.items()]
+            assert unpacked(pending.packed(WIDE, threads), WIDE) == expected
+            assert pending.rows_at(places[places >= 0]).T.tolist() == [twin.rows[id_] for id_ in there]
         for column in range(3 if pending else 0):
             assert pending.column(column).tolist() == [row[column] for row in twin.rows.values()]
         has_missing = [any(row[column] == MISSING for row in twin.rows.values()) for column in range(3)]
@@ -96,18 +104,36 @@ def test_many_rows_take_little_memory() -> None:
     )
 
 
+RUNS = st.lists(st.tuples(IDS, st.integers(0, 99)), max_size=12, unique_by=lambda pair: pair[0])
+SPANS = st.builds(
+    lambda id_, number, n: [(id_ + i, number + i) for i in range(n)], IDS, st.integers(0, 99), st.integers(0, 12)
+)
+
+
 @settings(deadline=None)
-@given(st.lists(st.lists(st.tuples(IDS, st.integers(0, 99)), max_size=12, unique_by=lambda pair: pair[0]), max_size=9))
-def test_runs_are_a_dictionary(batches: list[list[tuple[int, int]]]) -> None:
-    runs, expected, every = IdRuns(), dict[int, int](), list[int]()
-    for batch in batches:
-        runs.add(np.array([id_ for id_, _ in batch], np.int64), np.array([number for _, number in batch], np.int32))
-        expected.update(batch)
-        every += [id_ for id_, _ in batch]
-    asked = np.array([*sorted(expected), 31, 2**62], np.int64)
-    assert runs.find(asked).tolist() == [expected.get(id_, -1) for id_ in asked.tolist()]
-    assert runs.ids().tolist() == sorted(every)
-    assert len(runs) == len(every)
+@given(st.lists(st.one_of(RUNS, SPANS), max_size=9), st.sampled_from([1, 3, 1024]), st.randoms())
+def test_runs_and_spans_are_a_dictionary(batches: list[list[tuple[int, int]]], span_ids: int, chance: Random) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(id_runs, "_SPAN_IDS", span_ids)
+        patched.setattr(id_runs, "_MANY_IDS", 3)
+        runs, expected, every = IdRuns(), dict[int, int](), list[int]()
+        for batch in batches:
+            runs.add(np.array([id_ for id_, _ in batch], np.int64), np.array([number for _, number in batch], np.int32))
+            expected.update(batch)
+            every += [id_ for id_, _ in batch]
+        asked = np.array(chance.sample([*sorted(expected), 31, 2**62], len(expected) + 2), np.int64)
+        assert runs.find(asked).tolist() == [expected.get(id_, -1) for id_ in asked.tolist()]
+        assert runs.ids().tolist() == sorted(every)
+        assert len(runs) == len(every)
+
+
+def test_ids_that_the_index_gives_out_take_no_memory() -> None:
+    runs = IdRuns()
+    for begin in range(0, 50_000, 2_000):
+        runs.add(np.arange(begin, begin + 2_000), np.arange(begin, begin + 2_000, dtype=np.int32))
+        runs.add(np.array([10**9 - begin]), np.array([99], np.int32))  # such ids as keys are
+    assert runs.n_bytes < 1000
+    assert runs.find(np.array([0, 1_999, 2_000, 49_999, 50_000, 10**9])).tolist() == [0, 1_999, 2_000, 49_999, -1, 99]
 
 
 def test_runs_stay_few() -> None:
@@ -115,7 +141,7 @@ def test_runs_stay_few() -> None:
     for id_ in range(5000):
         runs.add(np.array([(id_ * 7919) % 5000]), np.array([id_], np.int32))
     assert len(runs._runs) <= 13
-    assert runs.by_number().tolist() == [(id_ * 7919) % 5000 for id_ in range(5000)]
+    assert runs.by_number()(0, 5000).tolist() == [(id_ * 7919) % 5000 for id_ in range(5000)]
 
 
 @settings(deadline=None)
