@@ -45,7 +45,7 @@ def apply_pending(
         outcome = None
         if pending and stored is not None:
             outcome = _worked_in(store, view, pending, schema, stored, directory, next_id, threads, memory_bytes)
-            _tell_directory(store, directory, outcome, pending)
+            _tell_directory(store, directory, outcome, pending, threads)
         metadata = _described(store, view, outcome, schema, stored, directory, next_id)
         store.commit(metadata, journal_seq)
     except BaseException:
@@ -88,12 +88,12 @@ def _worked_in(
     return updating.run(pending.packed(layout, threads), gone, gone_from)
 
 
-def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pending: Pending) -> None:
+def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pending: Pending, threads: int) -> None:
     left = pending.gone()
     if len(left):  # a row that was updated is deleted and comes again
         left = left[pending.find(left) < 0]
     outcome.moved.append((left, np.full(len(left), -1, np.int32)))
-    directory.change(store, outcome.moved)
+    directory.change(store, outcome.moved, threads)
 
 
 def _described(

@@ -16,9 +16,11 @@ Invariant: ids are ascending, within a page and from page to page; an id that is
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +48,7 @@ from rtree_anon.storage.protocol import PageReader, PageStore
 DIRECTORY_KIND = 18  # of pages
 _CACHED_BYTES = 16 << 20
 _PAGES_AT_ONCE = 32
+_GROUPS_AHEAD = 4  # of so many pages that are being made
 _FILL = 0.75  # of a page of ranges that is written anew: room for ranges that will be divided
 _NOWHERE = -1
 _SPREAD_IDS = 1 << 21  # changed at most as a bundle for every id; more as ranges
@@ -134,18 +137,19 @@ class Directory:
     def ranges(self) -> Iterator[Ranges]:
         """All of it, page by page, for checks."""
         for number in range(len(self._page)):
-            yield self._ranges(np.array([number]))
+            yield _ranges_of(self._read(np.array([number])))
 
-    def change(self, store: PageStore, changes: list[Part]) -> None:
+    def change(self, store: PageStore, changes: list[Part], threads: int = 1) -> None:
         """Rows are in other bundles now, or nowhere (-1): ids and names, in parts that are used up. Each id once."""
-        for some, their_names in sorted_slices(changes, _CHANGES_AT_ONCE):
-            self._change(store, some, their_names)
+        with ThreadPoolExecutor(threads) as pool:
+            for some, their_names in sorted_slices(changes, _CHANGES_AT_ONCE):
+                self._change(store, some, their_names, pool)
 
-    def _change(self, store: PageStore, ids: Ids, names: Ids) -> None:
-        """The same for ascending ids."""
+    def _change(self, store: PageStore, ids: Ids, names: Ids, pool: ThreadPoolExecutor) -> None:
+        """The same for ascending ids. The pool makes pages; here they are read, get their places and are written."""
         writer = _Writer(store)
         if not len(self._page):
-            self._first, self._page = writer.written(Ranges.of(ids, names))
+            self._first, self._page = writer.placed(writer.ranges(Ranges.of(ids, names)))
             writer.flush()
             return
         first, page, at = [], [], 0
@@ -155,17 +159,29 @@ class Directory:
         # Neighbouring pages are written anew together.
         changes_way = (np.diff(touched) != 1) | (np.diff(in_place) != 0)
         breaks = np.flatnonzero(changes_way | (np.arange(1, len(touched)) % _PAGES_AT_ONCE == 0)) + 1
-        for a, b in zip([0, *breaks.tolist()], [*breaks.tolist(), len(touched)], strict=True):
-            low, high = int(touched[a]), int(touched[b - 1]) + 1
+        groups = list(zip([0, *breaks.tolist()], [*breaks.tolist(), len(touched)], strict=True))
+
+        def made(number: int) -> _Draft:
+            a, b = groups[number]
+            here = slice(begins[a], begins[b])
+            low, pages = int(self._first[touched[a]]), waiting.pop(number)
             if in_place[a]:
-                self._change_in_place(writer, touched[a:b], begins[a : b + 1], ids, names)
-                new_first, new_page = self._first[low:high], self._page[low:high]
-            else:
-                changes = slice(begins[a], begins[b])
-                new_first, new_page = self._written(writer, touched[a:b], ids[changes], names[changes])
+                return _changed_in_place(
+                    writer, pages, [x - begins[a] for x in begins[a : b + 1]], ids[here], names[here]
+                )
+            return _made_anew(writer, pages, low, ids[here], names[here])
+
+        waiting: dict[int, list[Page]] = {}  # what was read for drafts that are not made yet
+        drafts: deque[Future[_Draft]] = deque()
+        for number, (a, b) in enumerate(groups):
+            for ahead in range(number + len(drafts), min(number + _GROUPS_AHEAD, len(groups))):
+                waiting[ahead] = self._read(touched[slice(*groups[ahead])])
+                drafts.append(pool.submit(made, ahead))
+            low, high = int(touched[a]), int(touched[b - 1]) + 1
+            new_first, new_page = writer.placed(drafts.popleft().result(), self._page[low:high])
             for own in self._page[low:high].tolist():
                 self._cache.pop(own, None)
-            first += [self._first[at:low], new_first]
+            first += [self._first[at:low], self._first[low:high] if in_place[a] else new_first]
             page += [self._page[at:low], new_page]
             at = high
         writer.flush()
@@ -181,35 +197,11 @@ class Directory:
                 found[number] = entries_fit(page, ids[here], names[here])
         return found
 
-    def _change_in_place(self, writer: _Writer, numbers: Ids, begins: list[int], ids: Ids, names: Ids) -> None:
-        """Change entries of pages; those of page numbers[i] are begins[i] .. begins[i + 1]-1."""
-
-        def change(number: int, words: Page) -> None:
-            here = slice(begins[number], begins[number + 1])
-            put_entries(words, ids[here], names[here])
-
-        writer.copied(self._read(numbers), self._page[numbers], change)
-
-    def _written(self, writer: _Writer, numbers: Ids, ids: Ids, names: Ids) -> tuple[Ids, Ids]:
-        """Neighbouring pages with changes of ids that are on them; the entries of the top that take their place."""
-        pages, own = self._read(numbers), self._page[numbers]
-        lowest = min(int(self._first[numbers[0]]), int(ids[0]))
-        n_ids = max(page_end(pages[-1]), int(ids[-1]) + 1) - lowest
-        if n_ids <= _SPREAD_IDS:
-            by_id = np.full(n_ids, _NOWHERE, np.int64)
-            for page in pages:
-                spread_page(page, lowest, by_id)
-            by_id[ids - lowest] = names
-            bits = (int(by_id.max()) + 1).bit_length()
-            if count_ranges(by_id) * _RANGE_BITS > n_ids * bits:  # as most ids are that came with inserts
-                return writer.written_by_id(by_id, lowest, bits, own)
-        return writer.written(self._ranges(numbers).changed(ids, names), own)
-
     @classmethod
     def built(cls, store: PageStore, ranges: Iterable[Ranges]) -> Directory:
         """A new directory from ascending ranges, in parts."""
         writer = _Writer(store)
-        tops = [writer.written(part) for part in ranges]
+        tops = [writer.placed(writer.ranges(part)) for part in ranges]
         writer.flush()
         empty = np.empty(0, np.int64)
         return cls(
@@ -223,15 +215,6 @@ class Directory:
         number = np.maximum(np.searchsorted(self._first, ascending, "right") - 1, 0)
         begin = np.flatnonzero(np.diff(number, prepend=-1))
         return number[begin], begin
-
-    def _ranges(self, numbers: Ids) -> Ranges:
-        """The ranges of neighbouring pages."""
-        pages = self._read(numbers)
-        ranges = Ranges.room(sum(most_ranges(page) for page in pages))
-        n = 0
-        for page in pages:
-            n = page_ranges(page, ranges.first, ranges.end, ranges.name, n)
-        return Ranges(ranges.first[:n], ranges.end[:n], ranges.name[:n])
 
     def _read(self, numbers: Ids) -> list[Page]:
         """Pages by number; those that are not remembered are read with one call."""
@@ -251,55 +234,65 @@ class Directory:
         return found
 
 
+class _Draft(NamedTuple):
+    """Pages that have no place yet."""
+
+    run: NDArray[np.uint8]
+    lengths: NDArray[np.uint32]
+    lowest: Ids  # the first id of each
+
+
 class _Writer:
-    """Writes ranges to pages, some dozens with one call of the store."""
+    """Makes pages (by any thread), finds places for them, and writes some dozens with one call of the store."""
 
     def __init__(self, store: PageStore) -> None:
         self._store = store
+        self._page_bytes, self._n_words = store.page_bytes, store.payload_bytes // 8
         self._waiting: list[tuple[Ids, NDArray[np.uint8], NDArray[np.uint32]]] = []
 
-    def written(self, ranges: Ranges, own: Ids | None = None) -> tuple[Ids, Ids]:
-        """Ranges go to the pages that are `own` and to new ones, once `flush` was called; the entries of the top."""
-        capacity = (self._store.payload_bytes // 8 - 1) // 2
-        fill = max(int(capacity * _FILL), 1)
+    def ranges(self, ranges: Ranges) -> _Draft:
+        """Pages for ranges."""
+        fill = max(int((self._n_words - 1) // 2 * _FILL), 1)
         run, words, lengths, lowest = self._room(len(ranges) // fill + 1)
         n = fill_pages(ranges.first, ranges.end, ranges.name, len(ranges), fill, words, lengths, lowest)
-        return self._placed(run[:n], lengths[:n], lowest[:n], np.empty(0, np.int64) if own is None else own)
+        return _Draft(run[:n], lengths[:n], lowest[:n])
 
-    def written_by_id(self, names: Ids, first: int, bits: int, own: Ids) -> tuple[Ids, Ids]:
-        """The same for ids first, first + 1, …, given by the bundle of each, in so many bits; -1 for none."""
-        n_page = (self._store.payload_bytes // 8 - DENSE_WORDS) * 64 // bits
+    def by_id(self, names: Ids, first: int, bits: int) -> _Draft:
+        """Pages for ids first, first + 1, …, given by the bundle of each, in so many bits; -1 for none."""
+        n_page = (self._n_words - DENSE_WORDS) * 64 // bits
         run, words, lengths, lowest = self._room(-(-len(names) // n_page))
         n = fill_dense_pages(names, first, bits, words, lengths, lowest)
-        return self._placed(run[:n], lengths[:n], lowest[:n], own)
+        return _Draft(run[:n], lengths[:n], lowest[:n])
 
-    def copied(self, pages: list[Page], own: Ids, change: Callable[[int, Page], None]) -> None:
-        """Copies of pages take their place, after `change` was given the number and the words of each."""
+    def copies(self, pages: list[Page], change: Callable[[int, Page], None]) -> _Draft:
+        """Copies of pages, after `change` was given the number and the words of each; their first ids stay."""
         run, words, lengths, lowest = self._room(len(pages))
         for number, page in enumerate(pages):
             words[number, : len(page)] = page
             lengths[number] = 8 * len(page)
             change(number, words[number])
-        self._placed(run, lengths, lowest, own)
+        return _Draft(run, lengths, lowest)
 
     def _room(self, n_pages: int) -> tuple[NDArray[np.uint8], Page, NDArray[np.uint32], Ids]:
         """Empty pages, their words, and room for their lengths and first ids."""
-        run = empty_run(n_pages, self._store.page_bytes)
-        words = payloads(run)[:, : self._store.payload_bytes // 8 * 8].view(np.uint64)
+        run = empty_run(n_pages, self._page_bytes)
+        words = payloads(run)[:, : self._n_words * 8].view(np.uint64)
         return run, words, np.empty(n_pages, np.uint32), np.empty(n_pages, np.int64)
 
-    def _placed(self, run: NDArray[np.uint8], lengths: NDArray[np.uint32], lowest: Ids, own: Ids) -> tuple[Ids, Ids]:
-        store, n = self._store, len(run)
+    def placed(self, draft: _Draft, own: Ids | None = None) -> tuple[Ids, Ids]:
+        """Pages go to those that are `own` and to new ones, once `flush` was called; the entries of the top."""
+        store, n = self._store, len(draft.run)
+        own = np.empty(0, np.int64) if own is None else own
         if n < len(own):
             store.free(own[n:].astype(np.uint64))
         pages = own[:n]
         if n > len(own):
             fresh = store.allocate(n - len(own))
             pages = np.concatenate((own, np.arange(fresh, fresh + n - len(own))))
-        self._waiting.append((pages, run, lengths))
+        self._waiting.append((pages, draft.run, draft.lengths))
         if sum(len(waiting) for waiting, _, _ in self._waiting) >= _PAGES_AT_ONCE:
             self.flush()
-        return lowest, pages
+        return draft.lowest, pages
 
     def flush(self) -> None:
         """Write what waits."""
@@ -308,6 +301,40 @@ class _Writer:
             self._waiting = []
             if len(pages):
                 self._store.write_run(pages.astype(np.uint64), run, DIRECTORY_KIND, lengths)
+
+
+def _changed_in_place(writer: _Writer, pages: list[Page], begins: list[int], ids: Ids, names: Ids) -> _Draft:
+    """Pages with some entries changed; those of pages[i] are begins[i] .. begins[i + 1]-1."""
+
+    def change(number: int, words: Page) -> None:
+        here = slice(begins[number], begins[number + 1])
+        put_entries(words, ids[here], names[here])
+
+    return writer.copies(pages, change)
+
+
+def _made_anew(writer: _Writer, pages: list[Page], first: int, ids: Ids, names: Ids) -> _Draft:
+    """What takes the place of neighbouring pages, the first of which begins with the id `first`, after changes."""
+    lowest = min(first, int(ids[0]))
+    n_ids = max(page_end(pages[-1]), int(ids[-1]) + 1) - lowest
+    if n_ids <= _SPREAD_IDS:
+        by_id = np.full(n_ids, _NOWHERE, np.int64)
+        for page in pages:
+            spread_page(page, lowest, by_id)
+        by_id[ids - lowest] = names
+        bits = (int(by_id.max()) + 1).bit_length()
+        if count_ranges(by_id) * _RANGE_BITS > n_ids * bits:  # as most ids are that came with inserts
+            return writer.by_id(by_id, lowest, bits)
+    return writer.ranges(_ranges_of(pages).changed(ids, names))
+
+
+def _ranges_of(pages: list[Page]) -> Ranges:
+    """The ranges of neighbouring pages."""
+    ranges = Ranges.room(sum(most_ranges(page) for page in pages))
+    n = 0
+    for page in pages:
+        n = page_ranges(page, ranges.first, ranges.end, ranges.name, n)
+    return Ranges(ranges.first[:n], ranges.end[:n], ranges.name[:n])
 
 
 def _damaged() -> CorruptionError:

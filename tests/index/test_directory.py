@@ -32,7 +32,7 @@ def test_it_is_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
     for batch in batches:
         changes = {id_: page for first, n, page in batch for id_ in range(first, first + n)}
         ids, pages = np.array(list(changes), np.int64), np.array(list(changes.values()), np.int64)
-        directory.change(store, [(ids, pages)])
+        directory.change(store, [(ids, pages)], threads=1 + len(batch) % 2)
         expected.update(changes)
         asked = np.array(sorted({*expected, 0, 299, 2**62}), np.int64)
         again = Directory.from_bytes(store, directory.to_bytes())
