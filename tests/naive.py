@@ -309,6 +309,33 @@ def runs_of_bytes(content: bytes, n_bytes: int) -> list[tuple[int, int]]:
     return found
 
 
+def unpacked_lz4(block: bytes) -> bytes:
+    """What an LZ4 block stands for, byte by byte; its end has to be as lz4_Block_format.md asks for."""
+    found, at, last_copy = bytearray(), 0, None
+
+    def length(nibble: int, at: int) -> tuple[int, int]:
+        while nibble >= 15:
+            nibble, at = nibble + block[at], at + 1
+            if block[at - 1] < 255:
+                break
+        return nibble, at
+
+    while True:
+        token = block[at]
+        n_literals, at = length(token // 16, at + 1)
+        found += block[at : at + n_literals]
+        at += n_literals
+        if at == len(block):
+            assert token % 16 == 0  # nothing is copied at the end
+            assert last_copy is None or (n_literals >= 5 and last_copy <= len(found) - 12)
+            return bytes(found)
+        offset, last_copy = int.from_bytes(block[at : at + 2], "little"), len(found)
+        n_copied, at = length(token % 16, at + 2)
+        assert 0 < offset <= len(found)
+        for _ in range(n_copied + 4):
+            found.append(found[-offset])
+
+
 def cut_near(codes: Sequence[int], k: int, twice: int) -> tuple[int, int | None]:
     """How many codes are left of the cut nearest to twice / 2 of them, k on both sides, and the first one on the right.
 

@@ -1,15 +1,16 @@
 """Parquet files from batches of runs: a column that repeats its values costs what its runs cost, not what its rows do.
 
     PAR1 │ row group: a column chunk after the other │ row group │ … │ footer │ length of the footer │ PAR1
-                      └► page: distinct values, page: runs of their numbers (RLE_DICTIONARY), with checksums
+                      ├► page: distinct values, page: runs of their numbers (RLE_DICTIONARY), with checksums
+                      └► page: values (PLAIN, packed by LZ4), where nearly every run has a value of its own
 
-Both pages are packed by zstd where that is worth its time (`_worth_compressing`).
+The former are packed by zstd where that is worth its time (`_worth_compressing`); kernels/plainruns.py has the latter.
 
 Arrow's writer takes rows one by one, however few groups there are. Here a column that is constant in groups becomes a
-dictionary page and one page of runs. Whatever is not made of runs is left to Arrow: the columns of single rows and
-values of unusual types (written to memory, and their chunks taken over as they are), the encoding of texts, and the
-schema as the footer has it. Apache Parquet's own documents, Encodings.md and parquet.thrift, define the bytes; numbers
-of fields below are theirs.
+dictionary page and one page of runs, or one page of values whose LZ4 block is made from the runs. Whatever is not made
+of runs is left to Arrow: the columns of single rows and values of unusual types (written to memory, and their chunks
+taken over as they are), the encoding of texts, and the schema as the footer has it. Apache Parquet's own documents,
+Encodings.md and parquet.thrift, define the bytes; numbers of fields below are theirs.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -31,16 +32,26 @@ from numpy.typing import NDArray
 from rtree_anon.io.run_batches import RunBatch, joined
 from rtree_anon.io.thrift import BINARY, I16, I32, I64, LIST, STRUCT, TRUE, Struct, from_bytes, to_bytes
 from rtree_anon.io.values import raw_values
-from rtree_anon.kernels.runs import LEAST_SLOTS, MOST_RUN_BYTES, SLOTS_PER_VALUE, encode_columns, join_runs, write_runs
+from rtree_anon.kernels.plainruns import END_BYTES, PACKED_PER_BYTE
+from rtree_anon.kernels.runs import (
+    LEAST_SLOTS,
+    MOST_RUN_BYTES,
+    SLOTS_PER_VALUE,
+    encode_columns,
+    join_runs,
+    write_runs,
+)
 
 _MAGIC: Final = b"PAR1"
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2  # PageType
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8  # Encoding
-_UNCOMPRESSED, _ZSTD = 0, 6  # CompressionCodec
+_UNCOMPRESSED, _ZSTD, _LZ4_RAW = 0, 6, 7  # CompressionCodec
+_MOST_PLAIN_ROWS = 1 << 20  # of a page without a dictionary, which whoever reads it unpacks as a whole
 _LEAST_COMPRESSED = 512  # bytes; with fewer there is nothing to gain
 _LEAST_SAMPLED = 1 << 16  # bytes; with fewer it is as fast to compress all of them
 _SAMPLE_BYTES = 1 << 13
 _LEAST_SAVED = 0.3  # of the bytes of a chunk
+_LEAST_LEFT = 1 << 13  # bytes of runs that are left as they are
 _FEW_RUNS = 1 << 12  # with fewer a call for every part of a column takes longer than to put the parts together
 # How Arrow keeps a type, and how Parquet does where that is wider.
 _STORED: Final[Mapping[pa.DataType, tuple[Any, Any]]] = {
@@ -155,18 +166,15 @@ class RunFile:
         """The chunks of the columns that repeat their values, but for those that are left to Arrow."""
         found = [_numbered(name, [batch.repeated[name] for batch in batches], lengths) for name in batches[0].repeated]
         columns = [column for column in found if column is not None]
-        whole = [column for column in columns if column.present is None]
-        some_missing = [column for column in columns if column.present is not None]
-        for together in ([whole] if whole else []) + [[column] for column in some_missing]:
-            prefixes = [self._levels(column, lengths, n_rows) + b"?" for column in together]
-            for column, n_values, plain, ends, content in room.encoded(together, prefixes):
-                about = {1: (I32, n_rows), 2: (I32, _RLE_DICTIONARY), 3: (I32, _RLE), 4: (I32, _RLE)}
-                pages = [
-                    (_DICTIONARY_PAGE, plain, 7, {1: (I32, n_values), 2: (I32, _PLAIN)}),
-                    (_DATA_PAGE, content, 5, about),
-                ]
+        whole: dict[bool, list[_Column]] = {}  # by whether there are levels; columns with the same are made together
+        for column in columns:
+            if column.present is None:
+                whole.setdefault(self._schema.field(column.name).nullable, []).append(column)
+        for together in [*whole.values(), *([column] for column in columns if column.present is not None)]:
+            levels = self._levels(together[0], lengths, n_rows)
+            for column, pages, statistics in room.encoded(together, levels, n_rows):
                 n_missing = 0 if column.present is None else n_rows - int(column.lengths.sum())
-                statistics = {**ends, 3: (I64, n_missing)}
+                statistics = {**statistics, 3: (I64, n_missing)}
                 yield column.name, _chunk(column.name, self._types[column.name], n_rows, pages, statistics)
 
     def _levels(self, column: _Column, lengths: NDArray[np.int64], n_rows: int) -> bytes:
@@ -182,7 +190,20 @@ class RunFile:
 
 _Chunk = tuple[list[bytes], Struct]
 _Content = bytes | memoryview
-_Page = tuple[int, _Content, int, Struct]  # its type, its content, and the field and the header of this type
+
+
+@dataclass(frozen=True, eq=False)
+class _Page:
+    """A page of a column chunk: `about` is the header of its type, and stands in the field `field` of the page's own.
+
+    `n_unpacked` is the number of its bytes where `content` is an LZ4 block, None where it is not packed yet.
+    """
+
+    kind: int
+    field: int
+    about: Struct
+    content: _Content
+    n_unpacked: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +211,8 @@ class _Column:
     """A column as whole numbers, one for every run that has a value: `lengths` are those of these runs.
 
     `numbers` may be in several parts, one after the other. `plain` turns distinct numbers into Parquet's plain encoding
-    of what they mean, and `Statistics` of it. `present` says which of all runs have a value, None where all do.
+    of what they mean, and `Statistics` of it. `present` says which of all runs have a value, None where all do. `size`
+    is the bytes of a value whose plain encoding is the number itself, 0 for others.
     """
 
     name: str
@@ -198,6 +220,7 @@ class _Column:
     lengths: NDArray[np.int64]
     present: NDArray[np.bool_] | None
     plain: Callable[[NDArray[np.integer]], tuple[_Content, Struct]]
+    size: int = 0
 
 
 def _numbered(name: str, parts: Sequence[pa.Array], lengths: NDArray[np.int64]) -> _Column | None:
@@ -232,7 +255,7 @@ def _numbered(name: str, parts: Sequence[pa.Array], lengths: NDArray[np.int64]) 
         found = distinct.astype(as_numbers, copy=False).view(stored)
         return found.view(np.uint8).data, _ends(found)
 
-    return _Column(name, numbers, lengths, present, plain)
+    return _Column(name, numbers, lengths, present, plain, as_numbers.itemsize)
 
 
 class _Room:
@@ -243,33 +266,24 @@ class _Room:
         self._slots = np.empty(LEAST_SLOTS, np.int32)
 
     def encoded(
-        self, columns: Sequence[_Column], prefixes: Sequence[bytes]
-    ) -> Iterator[tuple[_Column, int, _Content, Struct, memoryview]]:
-        """Of columns with the same runs: how many distinct values there are, these, their ends, and a data page.
+        self, columns: Sequence[_Column], levels: bytes, n_rows: int
+    ) -> Iterator[tuple[_Column, list[_Page], Struct]]:
+        """The pages of columns with the same runs and levels, and the ends of their values.
 
-        A data page is the column's prefix, of which the last byte will say how many bits a number takes, and the runs.
         What is given out is overwritten when the next columns are encoded.
         """
-        n_columns, n_runs = len(columns), len(columns[0].lengths)
-        n, gap = n_columns * n_runs, max(map(len, prefixes))
-        if n * MOST_RUN_BYTES + n_columns * gap > len(self._runs):
-            self._values, self._distinct = np.empty(8 * n, np.uint8), np.empty(8 * n + 8, np.uint8)
-            self._runs = np.empty(n * MOST_RUN_BYTES + n_columns * gap, np.uint8)
-        if n_runs * SLOTS_PER_VALUE > len(self._slots):
-            self._slots = np.empty(n_runs * SLOTS_PER_VALUE, np.int32)
-        wide = any(part.itemsize > 4 for column in columns for part in column.numbers)
-        dtype: Any = np.int64 if wide else np.int32
-        values = self._values.view(dtype)[:n].reshape(n_columns, n_runs)
-        distinct = self._distinct.view(dtype)[: n + 1]
-        for row, column in zip(values, columns, strict=True):
-            at = 0
-            for part in column.numbers:
-                row[at : at + len(part)] = part
-                at += len(part)
+        n_columns, lengths = len(columns), columns[0].lengths
+        n, gap = n_columns * len(lengths), len(levels) + 1  # a byte says how many bits a number takes
+        n_values = int(lengths.sum())
+        plain_bytes = [column.size if n_values <= _MOST_PLAIN_ROWS else 0 for column in columns]
+        more = END_BYTES + 2 * gap + 8 * min(n_values, _MOST_PLAIN_ROWS) // PACKED_PER_BYTE
+        values, distinct = self._numbers(columns, n, n * MOST_RUN_BYTES + n_columns * more)
         ends_of_distinct, ends_of_runs = np.zeros((2, n_columns + 1), np.int64)
         encode_columns(
             values,
-            columns[0].lengths,
+            lengths,
+            np.array(plain_bytes),
+            np.frombuffer(levels, np.uint8),
             self._slots,
             distinct,
             ends_of_distinct[1:],
@@ -278,13 +292,50 @@ class _Room:
             ends_of_runs[1:],
         )
         content = self._runs.data
-        for number, (column, prefix) in enumerate(zip(columns, prefixes, strict=True)):
+        for number, column in enumerate(columns):
             begin, end = map(int, ends_of_distinct[number : number + 2])
+            begin_of_runs, end_of_runs = int(ends_of_runs[number]) + gap, int(ends_of_runs[number + 1])
+            if begin == end:
+                n_unpacked = len(levels) + column.size * n_values
+                about = _about_data(n_rows, _PLAIN)
+                page = _Page(_DATA_PAGE, 5, about, content[begin_of_runs:end_of_runs], n_unpacked)
+                yield column, [page], column.plain(values[number])[1]
+                continue
             plain, ends = column.plain(distinct[begin:end])
             bits = max((end - begin - 1).bit_length(), 1)
-            begin_of_runs, end_of_runs = int(ends_of_runs[number]) + gap, int(ends_of_runs[number + 1])
-            content[begin_of_runs - len(prefix) : begin_of_runs] = prefix[:-1] + bytes([bits])
-            yield column, end - begin, plain, ends, content[begin_of_runs - len(prefix) : end_of_runs]
+            content[begin_of_runs - gap : begin_of_runs] = levels + bytes([bits])
+            about = {1: (I32, end - begin), 2: (I32, _PLAIN)}
+            runs = content[begin_of_runs - gap : end_of_runs]
+            pages = [
+                _Page(_DICTIONARY_PAGE, 7, about, plain),
+                _Page(_DATA_PAGE, 5, _about_data(n_rows, _RLE_DICTIONARY), runs),
+            ]
+            yield column, pages, ends
+
+    def _numbers(
+        self, columns: Sequence[_Column], n: int, n_bytes: int
+    ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """The numbers of columns, of which there are n in all, and room for distinct ones; `n_bytes` for pages."""
+        if n_bytes > len(self._runs):
+            self._runs = np.empty(n_bytes, np.uint8)
+        if 8 * n > len(self._values):
+            self._values, self._distinct = np.empty(8 * n, np.uint8), np.empty(8 * n + 8, np.uint8)
+        n_runs = n // len(columns)
+        if n_runs * SLOTS_PER_VALUE > len(self._slots):
+            self._slots = np.empty(n_runs * SLOTS_PER_VALUE, np.int32)
+        wide = any(part.itemsize > 4 for column in columns for part in column.numbers)
+        dtype: Any = np.int64 if wide else np.int32
+        values = self._values.view(dtype)[:n].reshape(len(columns), n_runs)
+        for row, column in zip(values, columns, strict=True):
+            at = 0
+            for part in column.numbers:
+                row[at : at + len(part)] = part
+                at += len(part)
+        return values, self._distinct.view(dtype)[: n + 1]
+
+
+def _about_data(n_rows: int, encoding: int) -> Struct:
+    return {1: (I32, n_rows), 2: (I32, encoding), 3: (I32, _RLE), 4: (I32, _RLE)}
 
 
 def _ends(distinct: NDArray[Any]) -> Struct:
@@ -307,53 +358,58 @@ def _runs(numbers: NDArray[np.int32], lengths: NDArray[np.int64]) -> bytes:
 
 
 def _chunk(name: str, physical_type: int, n_rows: int, pages: Sequence[_Page], statistics: Struct) -> _Chunk:
-    """A column chunk of a dictionary page and a data page."""
-    compress = _worth_compressing([page[1] for page in pages])
+    """A column chunk of a dictionary page and a data page, or of a data page alone."""
+    codec = _LZ4_RAW if pages[0].n_unpacked is not None else _ZSTD if _worth_compressing(pages) else _UNCOMPRESSED
     content: list[bytes] = []
     sizes, places = [0, 0], []
-    for kind, body, field, about in pages:
-        packed = pa.compress(body, "zstd", asbytes=True) if compress else bytes(body)
+    for page in pages:
+        body, n_unpacked = page.content, len(page.content) if page.n_unpacked is None else page.n_unpacked
+        packed = pa.compress(body, "zstd", asbytes=True) if codec == _ZSTD else bytes(body)
         checksum = zlib.crc32(packed)
         header = to_bytes(
             {
-                1: (I32, kind),
-                2: (I32, len(body)),
+                1: (I32, page.kind),
+                2: (I32, n_unpacked),
                 3: (I32, len(packed)),
                 4: (I32, checksum - (1 << 32) if checksum >> 31 else checksum),
-                field: (STRUCT, about),
+                page.field: (STRUCT, page.about),
             }
         )
         places.append(sizes[1])
-        sizes[0] += len(header) + len(body)
+        sizes[0] += len(header) + n_unpacked
         sizes[1] += len(header) + len(packed)
         content += [header, packed]
-    counts = [{1: (I32, page[0]), 2: page[3][2], 3: (I32, 1)} for page in pages]
+    with_dictionary = len(pages) > 1
     about = {
         1: (I32, physical_type),
-        2: (LIST, (I32, [_PLAIN, _RLE, _RLE_DICTIONARY])),
+        2: (LIST, (I32, [_PLAIN, _RLE, _RLE_DICTIONARY] if with_dictionary else [_PLAIN, _RLE])),
         3: (LIST, (BINARY, [name.encode()])),
-        4: (I32, _ZSTD if compress else _UNCOMPRESSED),
+        4: (I32, codec),
         5: (I64, n_rows),
         6: (I64, sizes[0]),
         7: (I64, sizes[1]),
-        9: (I64, places[1]),
-        11: (I64, places[0]),
+        9: (I64, places[-1]),
+        **({11: (I64, places[0])} if with_dictionary else {}),
         12: (STRUCT, statistics),
-        13: (LIST, (STRUCT, counts)),
+        13: (LIST, (STRUCT, [{1: (I32, page.kind), 2: page.about[2], 3: (I32, 1)} for page in pages])),
     }
     return content, {2: (I64, 0), 3: (STRUCT, about)}
 
 
-def _worth_compressing(bodies: Sequence[_Content]) -> bool:
+def _worth_compressing(pages: Sequence[_Page]) -> bool:
     """Whether zstd makes a chunk of these pages smaller by enough; of large pages a sample is tried.
 
-    Where it saves little, the time to compress a page, and to decompress it at every reading, is the better saving.
+    Where it saves little, the time to compress a page, and to decompress it at every reading, is the better saving. So
+    it is with many runs of few values, of which zstd saves a third.
     """
-    n_bytes = sum(map(len, bodies))
+    dictionary, runs = (page.content for page in pages)
+    n_bytes = len(dictionary) + len(runs)
+    if len(runs) >= _LEAST_LEFT and len(dictionary) < len(runs) // 8:
+        return False
     if n_bytes < _LEAST_SAMPLED:
         return n_bytes >= _LEAST_COMPRESSED
     expected = 0.0
-    for body in bodies:
+    for body in (dictionary, runs):
         sample = body[:_SAMPLE_BYTES]
         expected += len(body) * len(pa.compress(sample, "zstd", asbytes=True)) / len(sample)
     return expected <= (1 - _LEAST_SAVED) * n_bytes

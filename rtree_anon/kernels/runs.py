@@ -1,5 +1,7 @@
 """Columns that repeat a value for all rows of a group, as Parquet stores them: a dictionary, and runs of its entries.
 
+Columns in which nearly every run has a value of its own are packed without a dictionary instead (plainruns.py).
+
 The time is that of the groups, whatever the number of their rows. Where groups are small it is most of what a file
 costs, so the loops have no branch that depends on values: which of them are new, or equal to their neighbour, cannot be
 foretold.
@@ -12,15 +14,19 @@ from __future__ import annotations
 import numpy as np
 
 from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.plainruns import bytes_of_block, write_block
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: multiplicative hashing (Knuth, volume 3, section 6.4)
 SLOTS_PER_VALUE = 8  # where values span fewer than so many numbers each, a number is its own place in a table
 LEAST_SLOTS = 16
 MOST_RUN_BYTES = 10 + 4  # of one run: the longest varint, and four bytes of a value
+LEAST_PLAIN_RUNS = 1 << 14  # with fewer there is time for zstd, which packs a dictionary and runs into fewer bytes
+RUNS_PER_SAMPLE = 8
+MOST_GROWTH = 1.15  # of a column that is read faster for it
 
 
 @kernel
-def encode_columns(values, lengths, slots, distinct, distinct_end, gap, runs, runs_end):
+def encode_columns(values, lengths, sizes, prefix, slots, distinct, distinct_end, gap, runs, runs_end):
     """Columns (one row of `values` each) of runs that are lengths[i] rows long: their distinct values, and their runs.
 
     All of a row group in one call, during which no thread waits for another. What is made of column c stands behind
@@ -28,21 +34,63 @@ def encode_columns(values, lengths, slots, distinct, distinct_end, gap, runs, ru
     that occur in it, and runs[: runs_end[c]] with the runs of their numbers, of `bytes_of_numbers` bytes each. `gap`
     bytes are left free before the runs of every column. `slots` is as for `number_values`; `distinct` has room for one
     value more than there are.
+
+    A column of which sizes[c] is not 0 may be packed without distinct values, as `prefix` and values of so many bytes
+    (`write_block`); it is, where that takes hardly more bytes. It then has no distinct values.
     """
     n = values.shape[1]
     numbers = np.empty(n, np.int32)
     joined = np.empty(n, values.dtype)
     joined_lengths = np.empty(n, np.int64)
+    sample = np.empty(n // RUNS_PER_SAMPLE + 1, values.dtype)
     at = np.int64(0)
     at_run = np.int64(0)
     for c in range(values.shape[0]):
         n_runs = join_runs(values[c], lengths, joined, joined_lengths)
-        n_distinct = number_values(joined[:n_runs], numbers, distinct[at:], slots)
-        at += n_distinct
         at_run += gap
-        at_run += write_runs(numbers[:n_runs], joined_lengths, bytes_of_numbers(n_distinct), runs[at_run:])
+        if sizes[c] > 0 and _plain_is_small(
+            joined[:n_runs], joined_lengths, sizes[c], sample, numbers, distinct[at:], slots
+        ):
+            at_run += write_block(joined[:n_runs], joined_lengths, sizes[c], prefix, runs[at_run:])
+        else:
+            n_distinct = number_values(joined[:n_runs], numbers, distinct[at:], slots)
+            at += n_distinct
+            at_run += write_runs(numbers[:n_runs], joined_lengths, bytes_of_numbers(n_distinct), runs[at_run:])
         distinct_end[c] = at
         runs_end[c] = at_run
+
+
+@kernel
+def _plain_is_small(values, lengths, size, sample, numbers, distinct, slots):
+    """Whether runs take hardly more bytes without a dictionary, as a sample of them suggests."""
+    n_runs = values.shape[0]
+    if n_runs < LEAST_PLAIN_RUNS:
+        return False
+    n_sample = (n_runs - 1) // RUNS_PER_SAMPLE
+    n_bytes = np.int64(0)
+    for i in range(n_sample):
+        place = i * RUNS_PER_SAMPLE + 1  # the run before it counts as well
+        sample[i] = values[place]
+        n_bytes += bytes_of_block(values[place - 1], values[place], lengths[place], size)
+    n_distinct = _likely_distinct(number_values(sample[:n_sample], numbers, distinct, slots), n_sample, n_runs)
+    with_dictionary = n_runs * (1.0 + bytes_of_numbers(np.int64(n_distinct))) + n_distinct * size
+    return n_bytes * (n_runs / n_sample) <= MOST_GROWTH * with_dictionary
+
+
+@kernel
+def _likely_distinct(found, n_sample, n):
+    """How many values occur among n, of which as many as n_sample have `found` different ones, were all as frequent.
+
+    Of D values that are equally likely, m draws meet D (1 - exp(-m / D)) on average, which grows with D.
+    """
+    least, most = np.float64(found), np.float64(n)
+    for _ in range(20):
+        middle = (least + most) / 2
+        if middle * (1 - np.exp(-n_sample / middle)) < found:
+            least = middle
+        else:
+            most = middle
+    return most
 
 
 @kernel

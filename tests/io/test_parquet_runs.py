@@ -132,17 +132,19 @@ def test_long_runs_and_many_groups_cost_bytes_by_group(tmp_path: Path) -> None:
     )
 
 
-def many_runs(n: int) -> RunBatch:
-    """Runs of columns that zstd makes no smaller, of one that it does, and of texts; some values are missing."""
+def many_runs(n: int, longest: int = 90) -> RunBatch:
+    """Runs of columns that zstd makes no smaller, of some that it does, and of texts; some values are missing."""
     rng = np.random.default_rng(n)
     columns = {
         "random": pa.array(rng.integers(-(2**31), 2**31, n).astype(np.int32)),
         "wide": pa.array(rng.integers(-(2**63), 2**63 - 1, n)),
         "missing": pa.array(rng.integers(-(2**31), 2**31, n).astype(np.int32), mask=rng.random(n) < 0.3),
+        "float": pa.array(rng.normal(size=n)),
+        "few": pa.array(rng.integers(0, 100, n).astype(np.int16)),
         "regular": pa.array(np.arange(n, dtype=np.int64) // 2 * 1000),
         "text": pa.array([f"between {value} and more" for value in range(n)]),
     }
-    return RunBatch(rng.integers(1, 90, n), columns, {})
+    return RunBatch(rng.integers(1, longest, n), columns, {})
 
 
 def codecs(path: Path) -> dict[str, str]:
@@ -151,17 +153,23 @@ def codecs(path: Path) -> dict[str, str]:
         return {group.column(i).path_in_schema: group.column(i).compression for i in range(group.num_columns)}
 
 
-def test_chunks_are_compressed_where_that_saves_enough(tmp_path: Path) -> None:
-    parts = [many_runs(20_000), many_runs(9_000), many_runs(300)]
+@pytest.mark.parametrize("longest", [90, 9])
+def test_chunks_are_packed_where_that_saves_enough(tmp_path: Path, longest: int) -> None:
+    parts = [many_runs(20_000, longest), many_runs(9_000, longest), many_runs(300, longest)]
     path = tmp_path / "f.parquet"
     write(path, [parts])
-    kept = {"random", "wide", "missing"}
-    assert codecs(path) == {name: "UNCOMPRESSED" if name in kept else "ZSTD" for name in parts[0].repeated}
+    # Short runs of values of their own are packed as plain values; long ones would have too many rows for that.
+    of_column = dict.fromkeys(parts[0].repeated, "LZ4" if longest == 9 else "UNCOMPRESSED")
+    of_column |= {"few": "UNCOMPRESSED", "text": "ZSTD", "regular": "ZSTD"}
+    assert codecs(path) == of_column
     expected = pa.Table.from_batches([part.to_record_batch() for part in parts])
     assert pq.read_table(path, page_checksum_verification=True).equals(expected)
     assert pl.read_parquet(path).equals(pl.from_arrow(expected))
     duckdb = pytest.importorskip("duckdb")
     assert duckdb.sql(f"SELECT * FROM '{path}'").to_arrow_table().equals(expected)
+    with pq.ParquetFile(path) as file:
+        for place, name in enumerate(expected.column_names):
+            check_statistics(file.metadata.row_group(0).column(place), expected[name])
 
 
 def test_whether_a_chunk_is_compressed_depends_on_its_rows_alone(tmp_path: Path) -> None:
@@ -170,14 +178,14 @@ def test_whether_a_chunk_is_compressed_depends_on_its_rows_alone(tmp_path: Path)
     assert (tmp_path / "f").read_bytes() == (tmp_path / "g").read_bytes()
 
 
-@pytest.mark.parametrize("n", [3000, 20_000])  # large chunks are left as they are where zstd does not help
+@pytest.mark.parametrize("n", [3000, 20_000])  # many values that are nearly all different are plain ones
 def test_a_flipped_bit_of_a_page_is_found(tmp_path: Path, n: int) -> None:
     numbers = np.arange(n)
     random = np.random.default_rng(0).integers(-(2**31), 2**31, n).astype(np.int32)
     columns = {"a": pa.array(numbers * 7919 % 4001), "b": pa.array(map(str, numbers)), "c": pa.array(random)}
     batch = RunBatch(numbers % 7 + 1, columns, {})
     write(tmp_path / "f.parquet", [[batch]])
-    assert codecs(tmp_path / "f.parquet")["c"] == ("UNCOMPRESSED" if n > 3000 else "ZSTD")
+    assert codecs(tmp_path / "f.parquet")["c"] == ("LZ4" if n > 3000 else "ZSTD")
     content = (tmp_path / "f.parquet").read_bytes()
     n_footer = int.from_bytes(content[-8:-4], "little")
     for place in range(4, len(content) - 8 - n_footer, n // 3 - 3):

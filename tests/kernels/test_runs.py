@@ -1,4 +1,4 @@
-"""Columns as a dictionary and runs of its entries."""
+"""Columns as a dictionary and runs of its entries, or as plain values where these are nearly all different."""
 
 # mypy: disable-error-code="no-untyped-call"
 
@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rtree_anon.kernels.plainruns import END_BYTES, PACKED_PER_BYTE
 from rtree_anon.kernels.runs import (
+    LEAST_PLAIN_RUNS,
     LEAST_SLOTS,
+    MOST_GROWTH,
     MOST_RUN_BYTES,
     SLOTS_PER_VALUE,
     bytes_of_numbers,
@@ -21,7 +24,7 @@ from rtree_anon.kernels.runs import (
     number_values,
     write_runs,
 )
-from tests.naive import runs_of_bytes
+from tests.naive import runs_of_bytes, unpacked_lz4
 
 
 def slots_for(n: int) -> np.ndarray:
@@ -101,10 +104,41 @@ def test_columns_of_a_row_group_stand_one_after_the_other(seed: int, n_columns: 
     lengths = rng.integers(1, 200, n)
     distinct, runs = np.empty(n_columns * n + 1, dtype), np.empty(n_columns * (n * MOST_RUN_BYTES + gap), np.uint8)
     ends, run_ends = np.zeros((2, n_columns + 1), np.int64)
-    encode_columns(values, lengths, slots_for(n), distinct, ends[1:], gap, runs, run_ends[1:])
+    sizes, prefix = np.zeros(n_columns, np.int64), np.empty(0, np.uint8)
+    encode_columns(values, lengths, sizes, prefix, slots_for(n), distinct, ends[1:], gap, runs, run_ends[1:])
     for c in range(n_columns):
         found = distinct[ends[c] : ends[c + 1]]
         assert found.tolist() == list(dict.fromkeys(values[c].tolist()))
         of_bytes = runs_of_bytes(runs[run_ends[c] + gap : run_ends[c + 1]].tobytes(), bytes_of_numbers(len(found)))
         rows = np.concatenate([np.full(length, found[number]) for number, length in of_bytes])
         assert (rows == np.repeat(values[c], lengths)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_columns_of_values_of_their_own_need_no_dictionary(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    n, gap, prefix = LEAST_PLAIN_RUNS * 2, 5, np.arange(8, dtype=np.uint8)
+    spans = [2, 60, 1000, 10**4, 10**5, 10**9]
+    columns = [rng.integers(-span, span, n) for span in [*spans, 10**9]]
+    columns += [np.where(np.arange(n) < 4, columns[-1], 7), columns[-1]]
+    values, lengths = np.array(columns).astype(dtype), rng.integers(5, 9, n)
+    sizes = np.full(len(values), 4)
+    sizes[-1] = 0  # may not be plain
+    distinct = np.empty(values.size + 1, dtype)
+    more = gap + len(prefix) + END_BYTES + 8 * int(lengths.sum()) // PACKED_PER_BYTE
+    runs = np.empty(values.size * MOST_RUN_BYTES + len(values) * more, np.uint8)
+    ends, run_ends = np.zeros((2, len(values) + 1), np.int64)
+    encode_columns(values, lengths, sizes, prefix, slots_for(n), distinct, ends[1:], gap, runs, run_ends[1:])
+    plain = [ends[c] == ends[c + 1] for c in range(len(values))]
+    assert plain == [False, False, False, False, True, True, True, False, False]
+    for c in range(len(values)):
+        written = runs[run_ends[c] + gap : run_ends[c + 1]].tobytes()
+        rows = np.repeat(values[c], lengths).astype(np.int32)
+        if not plain[c]:
+            found = distinct[ends[c] : ends[c + 1]]
+            of_bytes = runs_of_bytes(written, bytes_of_numbers(len(found)))
+            assert (np.concatenate([np.full(length, found[number]) for number, length in of_bytes]) == rows).all()
+            continue
+        assert unpacked_lz4(written) == prefix.tobytes() + rows.tobytes()
+        n_distinct = len(np.unique(values[c]))
+        assert len(written) < 1.05 * MOST_GROWTH * (n * (1 + bytes_of_numbers(n_distinct)) + 4 * n_distinct)
