@@ -318,13 +318,14 @@ class _Room:
         """The numbers of columns, of which there are n in all, and room for distinct ones; `n_bytes` for pages."""
         if n_bytes > len(self._runs):
             self._runs = np.empty(n_bytes, np.uint8)
-        if 8 * n > len(self._values):
-            self._values, self._distinct = np.empty(8 * n, np.uint8), np.empty(8 * n + 8, np.uint8)
         n_runs = n // len(columns)
         if n_runs * SLOTS_PER_VALUE > len(self._slots):
             self._slots = np.empty(n_runs * SLOTS_PER_VALUE, np.int32)
         wide = any(part.itemsize > 4 for column in columns for part in column.numbers)
         dtype: Any = np.int64 if wide else np.int32
+        room = 8 * n if wide else 4 * n + 4 * (n % 2)  # no more than is needed: it is cleared before it is used
+        if room > len(self._values):
+            self._values, self._distinct = np.empty(room, np.uint8), np.empty(room + 8, np.uint8)
         values = self._values.view(dtype)[:n].reshape(len(columns), n_runs)
         for row, column in zip(values, columns, strict=True):
             at = 0
