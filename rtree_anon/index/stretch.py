@@ -268,10 +268,8 @@ class Renewer:
 
     def _regions(self, starts: Ids, cuts: Cuts, changed: NDArray[np.bool_]) -> _Regions:
         """Which subtrees are cut again."""
-        first, second, root = cuts.links
         begin, end = np.empty((2, len(cuts) + 1), np.int64)
-        k = self.usual_k
-        n = choose_regions(first, second, root, starts, changed, k, self.region_rows, begin, end)
+        n = choose_regions(cuts.depth, starts, changed, self.usual_k, self.region_rows, begin, end)
         return _Regions(begin[:n], end[:n])
 
     def _recut(

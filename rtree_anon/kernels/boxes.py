@@ -13,6 +13,7 @@ import numpy as np
 from rtree_anon.kernels.gauge import box_width
 from rtree_anon.kernels.jit import kernel, lean_inlined
 from rtree_anon.kernels.lanes import LANES, box_of_members, box_of_rows
+from rtree_anon.kernels.sides import SETS, sets_of_members
 
 
 @kernel
@@ -50,7 +51,10 @@ def boxes_of_members(rows, members, starts, n_runs, gauge, lo, hi, mask):
     first_mask, end_mask = gauge.n_linear, gauge.n_masked
     for run in range(n_runs):
         begin, end = starts[run], starts[run + 1]
-        for a in range(first_mask, end_mask):
+        paired = first_mask + (end_mask - first_mask) // SETS * SETS
+        for a in range(first_mask, paired, SETS):
+            sets_of_members(rows, members, begin, end, np.int64(a), mask, np.int64(run), np.int64(a - first_mask))
+        for a in range(paired, end_mask):
             found = np.uint64(0)
             for i in range(begin, end):
                 found |= np.uint64(1) << np.uint64(rows[members[i], a])

@@ -14,13 +14,14 @@ has width 1.
 A box that mixes missing and present values on an axis has the axis's full width there.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg, unreachable"
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -58,12 +59,22 @@ def popcount(typing_context, bits):
     return types.uint64(types.uint64), generate
 
 
-@lean_kernel
+@intrinsic
+def lowest_bit(typing_context, bits):
+    """The number of the lowest bit that is set, of at least one."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@lean_inlined
 def mask_width(gauge, a, mask):
-    missing = mask >> MISSING_BIT
-    if missing != np.uint64(0):
-        return gauge.full[a] if (mask << np.uint64(1)) != np.uint64(0) else 0.0
-    return (np.int64(popcount(mask)) - 1) * gauge.scale[a]  # type: ignore[call-arg]
+    """Width of a set of categories: that of the whole axis if a value is missing beside others."""
+    steps = np.int64(popcount(mask)) - 1
+    gap = (mask >> MISSING_BIT != np.uint64(0)) & (steps > 0)
+    return gauge.full[a] if gap else steps * gauge.scale[a]
 
 
 @lean_kernel

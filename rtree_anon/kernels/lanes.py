@@ -1,8 +1,7 @@
 """Boxes of eight axes at a time: loops over vectors of floats, written for LLVM because it does not find them itself.
 
-The innermost loop of every exact search runs along sorted rows and keeps the box around all rows so far. With eight
-axes side by side that is one vector minimum and one maximum per row; the compiler makes sixteen comparisons of plain
-code. LLVM breaks the vectors down to what the processor has, so this is not tied to one.
+With eight axes side by side a box grows by one vector minimum and one maximum per row; the compiler makes sixteen
+comparisons of plain code. LLVM breaks the vectors down to what the processor has, so this is not tied to one.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -13,51 +12,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from rtree_anon.kernels.vectors import addresses, loop, row_address, splat, vector_at
+from rtree_anon.kernels.vectors import addresses, loop, picked, row_address, splat, vector_at
 
 LANES = 8
-
-
-@intrinsic
-def sweep_boxes(typing_context, points, order, begin, end, step, widths):
-    """Add to widths[i] the width of the box around points[order[begin]], ..., points[order[i]].
-
-    For i = begin, begin + step, ... before `end`, at least once. points: float32 (rows, LANES), C-contiguous; order:
-    uint32; widths: float64. Nothing is checked.
-    """
-    signature = types.void(points, order, types.int64, types.int64, types.int64, widths)
-
-    def generate(context, builder, signature, arguments):
-        points, order, begin, end, step, widths = addresses(context, builder, signature, arguments)
-
-        def keep(i, lo, hi):
-            at = builder.gep(widths, [i])
-            width = _sum(builder, builder.fsub(hi[0], lo[0]))
-            builder.store(builder.fadd(builder.load(at), width), at)
-
-        _loop_over_boxes(builder, [points], order, begin, end, step, keep)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@intrinsic
-def sweep_two_boxes(typing_context, points, more, order, begin, end, step, widths):
-    """`sweep_boxes` of `points` and then of `more`, in one loop."""
-    signature = types.void(points, more, order, types.int64, types.int64, types.int64, widths)
-
-    def generate(context, builder, signature, arguments):
-        points, more, order, begin, end, step, widths = addresses(context, builder, signature, arguments)
-
-        def keep(i, lo, hi):
-            at = builder.gep(widths, [i])
-            first, second = _two_sums(builder, builder.fsub(hi[0], lo[0]), builder.fsub(hi[1], lo[1]))
-            builder.store(builder.fadd(builder.fadd(builder.load(at), first), second), at)
-
-        _loop_over_boxes(builder, [points, more], order, begin, end, step, keep)
-        return context.get_dummy_value()
-
-    return signature, generate
 
 
 @intrinsic
@@ -70,9 +27,20 @@ def box_sides(typing_context, points, order, begin, end, sides):
 
     def generate(context, builder, signature, arguments):
         points, order, begin, end, sides = addresses(context, builder, signature, arguments)
-        one = ir.Constant(ir.IntType(64), 1)
-        lo, hi = _loop_over_boxes(builder, [points], order, begin, end, one, lambda i, lo, hi: None)
-        builder.store(builder.fsub(hi[0], lo[0]), builder.bitcast(sides, _VECTOR.as_pointer()), align=4)
+        points = builder.bitcast(points, _VECTOR.as_pointer())
+
+        def row(i):
+            number = builder.zext(builder.load(builder.gep(order, [i])), ir.IntType(64))
+            return builder.load(builder.gep(points, [number]), align=4)
+
+        def grow(i, lo, hi):
+            here = row(i)
+            lower = builder.select(builder.fcmp_ordered("<", here, lo), here, lo)
+            return lower, builder.select(builder.fcmp_ordered(">", here, hi), here, hi)
+
+        first = row(begin)
+        lo, hi = loop(builder, begin, end, 1, (first, first), grow)
+        builder.store(builder.fsub(hi, lo), builder.bitcast(sides, _VECTOR.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return signature, generate
@@ -177,7 +145,7 @@ def union_width_of_lanes(typing_context, lo, hi, other_lo, other_hi, first, n_ax
         n = LANES
         while n > 1:
             n //= 2
-            halves = [_picked(builder, widths, widths, range(begin, begin + n)) for begin in (0, n)]
+            halves = [picked(builder, widths, widths, range(begin, begin + n)) for begin in (0, n)]
             widths = builder.fadd(*halves)
         return builder.extract_element(widths, ir.Constant(ir.IntType(32), 0))
 
@@ -233,69 +201,3 @@ _WHOLE = ir.VectorType(ir.IntType(32), LANES)
 _LONG = ir.VectorType(ir.IntType(64), LANES)
 _DOUBLE = ir.VectorType(ir.DoubleType(), LANES)
 _NO_WIDTH = ir.Constant(_DOUBLE, [0.0] * LANES)
-
-
-def _loop_over_boxes(builder, points, order, begin, end, step, body):
-    """A loop over i that calls body(i, lo, hi) with the boxes around the points so far; the boxes around all of them.
-
-    There is a box for each of the arrays `points`.
-    """
-    vectors = [builder.bitcast(array, _VECTOR.as_pointer()) for array in points]
-
-    def rows(i):
-        row = builder.zext(builder.load(builder.gep(order, [i])), ir.IntType(64))
-        return [builder.load(builder.gep(array, [row]), align=4) for array in vectors]
-
-    before = builder.append_basic_block("before_boxes")
-    loop = builder.append_basic_block("boxes")
-    after = builder.append_basic_block("after_boxes")
-    builder.branch(before)
-    builder.position_at_end(before)
-    first = rows(begin)
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    i = builder.phi(begin.type)
-    lo, hi = ([builder.phi(_VECTOR) for _ in points] for _ in range(2))
-    here = rows(i)
-    lower = [builder.select(builder.fcmp_ordered("<", new, old), new, old) for new, old in zip(here, lo, strict=True)]
-    upper = [builder.select(builder.fcmp_ordered(">", new, old), new, old) for new, old in zip(here, hi, strict=True)]
-    body(i, lower, upper)
-    following = builder.add(i, step)
-    for phi, at_first, then in zip([i, *lo, *hi], [begin, *first, *first], [following, *lower, *upper], strict=True):
-        phi.add_incoming(at_first, before)
-        phi.add_incoming(then, loop)
-    forward = builder.icmp_signed(">", step, ir.Constant(step.type, 0))
-    builder.cbranch(
-        builder.select(forward, builder.icmp_signed("<", following, end), builder.icmp_signed(">", following, end)),
-        loop,
-        after,
-    )
-    builder.position_at_end(after)
-    return lower, upper
-
-
-def _sum(builder, vector):
-    """The sum of a vector's lanes, halved again and again, as a double."""
-    return _two_sums(builder, vector, vector)[0]
-
-
-def _two_sums(builder, one, other):
-    """The sums of the lanes of two vectors, both by the same instructions."""
-    half = LANES // 2
-    low, high = (
-        _picked(builder, one, other, [*lanes, *(LANES + lane for lane in lanes)])
-        for lanes in (range(half), range(half, LANES))
-    )
-    both = builder.fadd(low, high)
-    while half > 1:
-        half //= 2
-        moved = [lane + half if lane % (LANES // 2) < half else lane for lane in range(LANES)]
-        both = builder.fadd(both, _picked(builder, both, both, moved))
-    return [
-        builder.fpext(builder.extract_element(both, ir.Constant(ir.IntType(32), lane)), ir.DoubleType())
-        for lane in (0, LANES // 2)
-    ]
-
-
-def _picked(builder, one, other, lanes):
-    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes)))

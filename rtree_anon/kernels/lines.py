@@ -36,53 +36,62 @@ class LineLayout(NamedTuple):
 @lean_inlined
 def load_lines(old, added, numbers, begin, end, layout, lines):
     """lines[i] becomes the row numbers[begin + i]: one of `old`, or of `added`, which are numbered behind those."""
-    for i in range(end - begin):
-        number = numbers[begin + i]
-        if number < old.shape[0]:
-            _load_line(old, number, layout, lines, np.int64(i))
-        else:
-            _load_line(added, number - old.shape[0], layout, lines, np.int64(i))
-        lines[i, lines.shape[1] - 1] = number
-
-
-@lean_inlined
-def _load_line(words, row, layout, lines, i):
     word, shift, mask, below, missing = layout
     d = word.shape[0]
+    n = end - begin
+    rows = numbers[begin:end]
+    for i in range(n):
+        lines[i, d] = rows[i]
     if d >= LANES:  # the last vector overlaps with the one before it
         for first in range(0, d - LANES, LANES):
-            _load_lanes(words, row, word, shift, mask, below, missing, np.int64(first), lines, i)
-        _load_lanes(words, row, word, shift, mask, below, missing, np.int64(d - LANES), lines, i)
+            _load_lanes(old, added, rows, n, word, shift, mask, below, missing, np.int64(first), lines)
+        _load_lanes(old, added, rows, n, word, shift, mask, below, missing, np.int64(d - LANES), lines)
         return
-    for c in range(d):
-        stored = (words[row, word[c]] >> shift[c]) & mask[c]
-        lines[i, c] = missing[c] if stored == np.uint64(0) else np.int64(stored) + below[c]
+    for i in range(n):
+        behind = rows[i] - old.shape[0]
+        for c in range(d):
+            stored = old[rows[i], word[c]] if behind < 0 else added[behind, word[c]]
+            stored = (stored >> shift[c]) & mask[c]
+            lines[i, c] = missing[c] if stored == np.uint64(0) else np.int64(stored) + below[c]
 
 
 @intrinsic
-def _load_lanes(typing_context, words, row, word, shift, mask, below, missing, first, lines, i):
-    """lines[i, first:first+LANES] becomes these columns of words[row]. Nothing is checked."""
-    signature = types.void(words, types.int64, word, shift, mask, below, missing, types.int64, lines, types.int64)
+def _load_lanes(typing_context, old, added, rows, n, word, shift, mask, below, missing, first, lines):
+    """lines[i, first:first+LANES] becomes these columns of the row rows[i], for i < n. Nothing is checked."""
+    signature = types.void(old, added, rows, types.int64, word, shift, mask, below, missing, types.int64, lines)
 
     def generate(context, builder, signature, arguments):
-        _, row, *layout, first, _, i = addresses(context, builder, signature, arguments)
+        _, _, rows, n, *layout, first, _ = addresses(context, builder, signature, arguments)
         word, shift, mask, below, missing = (
             builder.load(vector_at(builder, each, first, _WIDE), align=8) for each in layout
         )
         kinds = signature.args
-        n_words = builder.extract_value(context.make_array(kinds[0])(context, builder, arguments[0]).shape, 1)
-        own = row_address(context, builder, kinds[0], arguments[0], row)
+        shape = context.make_array(kinds[0])(context, builder, arguments[0]).shape
+        n_old, n_words = builder.extract_value(shape, 0), builder.extract_value(shape, 1)
 
-        def take(w, taken):
-            here = splat(builder, builder.load(builder.gep(own, [w])), _WIDE)
-            return (builder.select(builder.icmp_signed("==", word, splat(builder, w, _WIDE)), here, taken),)
+        def load(i):
+            number = builder.load(builder.gep(rows, [i]))
+            behind = builder.sub(number, n_old)
+            own = builder.select(  # which one it is cannot be guessed
+                builder.icmp_signed("<", behind, I64(0)),
+                row_address(context, builder, kinds[0], arguments[0], number),
+                row_address(context, builder, kinds[1], arguments[1], behind),
+            )
 
-        (taken,) = loop(builder, I64(0), n_words, 1, (ir.Constant(_WIDE, [0] * LANES),), take)
-        stored = builder.and_(builder.lshr(taken, shift), mask)
-        gap = builder.icmp_signed("==", stored, ir.Constant(_WIDE, [0] * LANES))
-        code = builder.select(gap, missing, builder.add(stored, below))
-        line = row_address(context, builder, kinds[8], arguments[8], i)
-        builder.store(builder.trunc(code, _LINE), vector_at(builder, line, first, _LINE), align=4)
+            def take(w, taken):
+                here = splat(builder, builder.load(builder.gep(own, [w])), _WIDE)
+                return (builder.select(builder.icmp_signed("==", word, splat(builder, w, _WIDE)), here, taken),)
+
+            first_word = splat(builder, builder.load(own), _WIDE)
+            (taken,) = loop(builder, I64(1), n_words, 1, (first_word,), take)
+            stored = builder.and_(builder.lshr(taken, shift), mask)
+            gap = builder.icmp_signed("==", stored, ir.Constant(_WIDE, [0] * LANES))
+            code = builder.select(gap, missing, builder.add(stored, below))
+            line = row_address(context, builder, kinds[10], arguments[10], i)
+            builder.store(builder.trunc(code, _LINE), vector_at(builder, line, first, _LINE), align=4)
+            return ()
+
+        loop(builder, I64(0), n, 1, (), load)
         return context.get_dummy_value()
 
     return signature, generate

@@ -19,7 +19,7 @@ from rtree_anon.kernels.vectors import I32, I64, addresses, loop, splat
 
 FEW = 128  # for more numbers, merging is faster
 LANES = 16
-ROOM = LANES - 1  # behind the numbers: whole vectors are read and written, whatever is there
+ROOM = LANES  # behind the numbers: whole vectors are read and written, whatever is there
 _INDEX_BITS = 20
 _INDEX_MASK = (1 << _INDEX_BITS) - 1
 _NOWHERE = np.int64(2**63 - 1)
@@ -69,29 +69,39 @@ def count_smaller(typing_context, codes, n, counts):
 def rank_all(typing_context, codes, n, ranks):
     """ranks[i] becomes the place of codes[i] among codes[:n] in ascending order; equal codes keep their order.
 
-    codes, ranks: int32, C-contiguous, with ROOM behind the n numbers. Nothing is checked.
+    codes, ranks: int32, C-contiguous, with ROOM behind the n numbers, which is overwritten. Nothing is checked. Tiles
+    are compared with whole tiles, so that no short loop ends where it was not guessed to end.
     """
     signature = types.void(codes, types.int64, ranks)
 
     def generate(context, builder, signature, arguments):
         codes, n, ranks = addresses(context, builder, signature, arguments)
-        lanes = ir.Constant(_VECTOR, list(range(LANES)))
+        _store(builder, _LARGEST, codes, n)  # comes before nothing, being behind
+
+        def compared(begin, rank, comes_before):
+            for j in range(LANES):
+                code = builder.load(builder.gep(codes, [builder.add(begin, I64(j))]))
+                before = comes_before(j, splat(builder, code, _VECTOR))
+                rank = builder.add(rank, builder.zext(before, _VECTOR))
+            return (rank,)
 
         def tile(first):
             own = _load(builder, codes, first)
-            end = builder.add(first, I64(LANES))
-            end = builder.select(builder.icmp_signed("<", end, n), end, n)
 
-            def comes_before(j, code):  # among the tile's own codes
-                earlier = builder.icmp_signed(
-                    "<", splat(builder, builder.trunc(builder.sub(j, first), I32), _VECTOR), lanes
-                )
-                equal = builder.and_(builder.icmp_signed("==", code, own), earlier)
+            def not_larger(begin, rank):
+                return compared(begin, rank, lambda j, code: builder.icmp_signed("<=", code, own))
+
+            def smaller(begin, rank):
+                return compared(begin, rank, lambda j, code: builder.icmp_signed("<", code, own))
+
+            def earlier(j, code):  # among the tile's own codes
+                behind = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [int(lane > j) for lane in range(LANES)])
+                equal = builder.and_(builder.icmp_signed("==", code, own), behind)
                 return builder.or_(builder.icmp_signed("<", code, own), equal)
 
-            rank = _count(builder, codes, I64(0), first, _NONE, lambda j, code: builder.icmp_signed("<=", code, own))
-            rank = _count(builder, codes, first, end, rank, comes_before)
-            rank = _count(builder, codes, end, n, rank, lambda j, code: builder.icmp_signed("<", code, own))
+            rank = loop(builder, I64(0), first, LANES, (_NONE,), not_larger)[0]
+            rank = compared(first, rank, earlier)[0]
+            rank = loop(builder, builder.add(first, I64(LANES)), n, LANES, (rank,), smaller)[0]
             _store(builder, rank, ranks, first)
 
         loop(builder, I64(0), n, LANES, (), lambda first: tile(first) or ())
@@ -102,6 +112,7 @@ def rank_all(typing_context, codes, n, ranks):
 
 _VECTOR = ir.VectorType(I32, LANES)
 _NONE = ir.Constant(_VECTOR, [0] * LANES)
+_LARGEST = ir.Constant(_VECTOR, [2**31 - 1] * LANES)
 
 
 def _count(builder, codes, begin, end, counts, counted):

@@ -49,9 +49,10 @@ class RecutRoom(NamedTuple):
     walked: NDArray[np.int64]
     between: NDArray[np.int64]
     turned: NDArray[np.bool_]
-    lo: NDArray[np.int32]  # (leaves + 1, axes): the last one is that of the leaf before
+    lo: NDArray[np.int32]  # boxes (.., axes): of the leaves, from `entry` on the leaf before, then of inner nodes
     hi: NDArray[np.int32]
     mask: NDArray[np.uint64]
+    entry: int
     walk: WalkRoom
 
 
@@ -79,10 +80,11 @@ def recut_room(n, k, d, n_masks):
         np.empty(most, np.int64),
         np.empty(most, np.int64),
         np.empty(most, np.bool_),
-        np.empty((most + 1, d), np.int32),
-        np.empty((most + 1, d), np.int32),
-        np.empty((most + 1, n_masks), np.uint64),
-        walk_room(most, d, n_masks),
+        np.empty((2 * most + 1, d), np.int32),
+        np.empty((2 * most + 1, d), np.int32),
+        np.empty((2 * most + 1, n_masks), np.uint64),
+        most,
+        walk_room(most, most + 1),
     )
 
 
@@ -200,7 +202,7 @@ def recut_regions(
                 True,
             )
         n_out += _list_leaves(
-            lines, members, m, n_out, gauge, room, axis_of_column, set_axes, sizes, order[at:], is_new, new
+            lines, members, m, n_out, gauge, room, axis_of_column, set_axes, sizes, order, at, is_new, new
         )
         at += starts[end[region]] - starts[begin[region]]
         leaf = end[region]
@@ -224,8 +226,8 @@ def _keep_leaves(source, starts, begin, end, cuts, n_out, sizes, order, at, is_n
 
 
 @lean_inlined
-def _list_leaves(lines, members, m, n_out, gauge, room, axis_of_column, set_axes, sizes, order, is_new, new):
-    """The leaves of a region that was cut, in the order of a walk from the leaf before, behind n_out leaves; how many.
+def _list_leaves(lines, members, m, n_out, gauge, room, axis_of_column, set_axes, sizes, order, at, is_new, new):
+    """The leaves of a region that was cut, in the order of a walk from the leaf before, behind n_out leaves and `at` rows; how many.
 
     room.record has the cuts and is left empty. The box of the leaf before is the last one in `room`; there the box of
     the last leaf is left, for the region that may follow.
@@ -242,7 +244,7 @@ def _list_leaves(lines, members, m, n_out, gauge, room, axis_of_column, set_axes
             n_cuts += 1
             part[n_cuts] = p
     part[n_cuts + 1] = m
-    entry = np.int64(room.lo.shape[0] - 1)
+    entry = room.entry
     boxes_of_members(lines, members, part, n_cuts + 1, gauge, room.lo, room.hi, room.mask)
     root = link_in_room(room.depth, n_cuts, room.left, room.right, room.path)
     walk_leaves(
@@ -254,13 +256,13 @@ def _list_leaves(lines, members, m, n_out, gauge, room, axis_of_column, set_axes
         room.lo,
         room.hi,
         room.mask,
+        entry + 1,
         entry if n_out > 0 else np.int64(-1),
         room.walk,
         room.walked,
         room.between,
         room.turned,
     )
-    at = 0
     for i in range(n_cuts + 1):
         here = room.walked[i]
         sizes[n_out + i] = part[here + 1] - part[here]
@@ -289,7 +291,7 @@ def _list_leaves(lines, members, m, n_out, gauge, room, axis_of_column, set_axes
 @lean_inlined
 def _load_entry(old, added, order, begin, end, layout, ranked, gauge, room):
     """The box of the leaf that comes before a region."""
-    entry = room.lo.shape[0] - 1
+    entry = room.entry
     part = room.part
     most = room.members.shape[0]
     for first in range(begin, end, most):  # a leaf that is no region can be larger than all of them

@@ -19,7 +19,7 @@ A node is given as `block`, an int32 (axes, rows) array, and `members`, position
 `members`.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg, unreachable"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg, unreachable, var-annotated"
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.gauge import MASK, mask_width, range_width
+from rtree_anon.kernels import sides
+from rtree_anon.kernels.gauge import MASK, lowest_bit, mask_width, range_width
 from rtree_anon.kernels.guard import weigh_cuts
 from rtree_anon.kernels.jit import lean_inlined, lean_kernel
-from rtree_anon.kernels.lanes import LANES, box_sides, points_of_rows, sweep_boxes, sweep_two_boxes
+from rtree_anon.kernels.lanes import LANES, box_sides, points_of_rows
 from rtree_anon.kernels.ranks import FEW, ROOM, cut_few_near, rank_all
 from rtree_anon.kernels.room import dearer
+from rtree_anon.kernels.sides import SETS, cheapest_cut, sweep_set_sides, sweep_sides, unite_sets, widest_axis
 from rtree_anon.kernels.sorting import sort_distinct
 
 INDEX_BITS = 20  # a sort key is (code << INDEX_BITS) | member
@@ -53,10 +55,13 @@ class Finding(NamedTuple):
     order: NDArray[np.uint32]
     codes: NDArray[np.int32]  # of a few members, and what is found out about them (ranks.py)
     ranks: NDArray[np.int32]
-    left: NDArray[np.float64]
+    left: NDArray[np.float64]  # by the number of rows on the left: the widths of both sides
     right: NDArray[np.float64]
     points: NDArray[np.float32]  # (sweeps, rows, LANES): see load_points
+    bits: NDArray[np.uint64]  # (sweeps, rows, SETS), likewise
     sides: NDArray[np.float32]  # [LANES]
+    united: NDArray[np.uint64]  # [SETS]
+    open: NDArray[np.float64]  # widths of axes that are still to be tried, whole vectors
     count: NDArray[np.int32]  # [64] rows per category
     ranked: NDArray[np.int32]  # [64] categories by frequency
     stack: NDArray[np.int64]  # (64, 3): nodes that wait; of a rollout (64, 2)
@@ -73,15 +78,18 @@ def finding(n_axes: int, n_rows: int) -> Finding:
         np.empty(n_axes),
         np.empty(n_axes, np.int32),
         np.empty(n_axes, np.uint64),
+        np.zeros(n_rows + sides.ROOM, np.int64),
         np.empty(n_rows, np.int64),
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows, np.uint32),
+        np.zeros(n_rows + sides.ROOM, np.uint32),
         np.empty(min(n_rows, FEW) + ROOM, np.int32),
         np.empty(min(n_rows, FEW) + ROOM, np.int32),
-        np.empty(n_rows),
-        np.empty(n_rows),
+        np.zeros(n_rows + 1 + sides.ROOM),
+        np.zeros(n_rows + 1 + sides.ROOM),
         np.zeros((-(-n_axes // LANES), n_rows, LANES), np.float32),  # lanes without an axis stay 0
+        np.zeros((-(-n_axes // SETS), n_rows, SETS), np.uint64),
         np.empty(LANES, np.float32),
+        np.empty(SETS, np.uint64),
+        np.zeros(-(-n_axes // sides.LANES) * sides.LANES),
         np.zeros(64, np.int32),
         np.empty(64, np.int32),
         np.empty((64, 3), np.int64),
@@ -93,9 +101,18 @@ def finding(n_axes: int, n_rows: int) -> Finding:
 
 
 def worth_table(k: int, n_rows: int, growth: float) -> NDArray[np.float64]:
-    """n * g(n/k) for n = 0 .. n_rows: row 0 for a whole node, row 1 (without the floor) for a probe of a larger one."""
+    """What rows of a side are worth: [0] for a whole node, [1] (without the floor) for a probe of a larger one.
+
+    Each is n * g(n/k) for n = 0 .. n_rows, then the same for n = n_rows .. 0, then n modulo k; with room behind, as
+    vectors are read.
+    """
     n = np.arange(n_rows + 1, dtype=np.float64)
-    return np.stack([n * np.maximum(n // k, 1.0) ** growth, n * np.maximum(n, 1.0) ** growth])
+    table = np.zeros((2, 3, n_rows + 1 + sides.ROOM))
+    for part, leaves in zip(table, (n // k, n), strict=True):
+        part[0, : n_rows + 1] = n * np.maximum(leaves, 1.0) ** growth
+        part[1, : n_rows + 1] = part[0, n_rows::-1]
+        part[2, : n_rows + 1] = n % k
+    return table
 
 
 @lean_inlined
@@ -114,26 +131,21 @@ def search_cut(block, members, start, m, gauge, preferred, n_candidates, k, wort
     best = np.int64(-1)
     for favourite in (True, False):
         tried = 0
+        for a in range(d):
+            found.open[a] = found.width[a] if preferred[a] == favourite else 0.0
         for _ in range(d):
-            axis = np.int64(-1)
-            widest = 0.0
-            for a in range(d):  # without branches: which axis is the widest cannot be guessed
-                wider = (preferred[a] == favourite) & (found.width[a] > widest) & (found.cost[a] == np.inf)
-                axis = np.int64(a) if wider else axis
-                widest = found.width[a] if wider else widest
+            axis = widest_axis(found.open, d)
             if axis < 0:
                 break
+            found.open[axis] = 0.0
             _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, found)
             if found.cost[axis] == np.inf:
-                found.width[axis] = -found.width[axis]  # not to be tried again; the sign is restored below
                 continue
             tried += 1
             if best < 0 or found.cost[axis] < found.cost[best]:
                 best = axis
             if tried == n_candidates:
                 break
-        for a in range(d):
-            found.width[a] = abs(found.width[a])
         if best >= 0:
             break
     return best
@@ -196,11 +208,10 @@ def measure_axes(block, members, start, m, gauge, found):
         box_sides(found.points[sweep], members, start, start + m, found.sides)
         for a in range(sweep * LANES, min(n_linear, (sweep + 1) * LANES)):
             found.width[a] = found.sides[a - sweep * LANES]
-    for a in range(n_linear, gauge.n_masked):
-        mask = np.uint64(0)
-        for i in range(start, start + m):
-            mask |= np.uint64(1) << np.uint64(block[a, members[i]])
-        found.width[a] = mask_width(gauge, a, mask)
+    for first in range(n_linear, gauge.n_masked, SETS):
+        unite_sets(found.bits[(first - n_linear) // SETS], members, start, start + m, found.united)
+        for a in range(first, min(first + SETS, gauge.n_masked)):
+            found.width[a] = mask_width(gauge, a, found.united[a - first])
     for a in range(gauge.n_masked, gauge.kind.shape[0]):
         lo = block[a, members[start]]
         hi = lo
@@ -227,24 +238,22 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
         if first > last:
             return
     _grow_boxes(block, m, k, gauge, found)
-    best = np.inf
-    at = -1
-    beyond = (first - 1) % k  # rows of the left side beyond a multiple of k
-    for i in range(first, last + 1):
-        if spare is not None:
-            beyond = np.int64(0) if beyond + 1 == k else beyond + 1
-            if beyond > spare:
+    if guard is None:
+        at, best = cheapest_cut(found.left, found.right, keys, worth, m, k, k if spare is None else spare)
+    else:
+        best = np.inf
+        at = np.int64(-1)
+        for i in range(first, last + 1):
+            if spare is not None and worth[2, i] > spare:
                 continue
-        if guard is not None and not guard.valid[i]:
-            continue
-        if keys[i] != keys[i - 1]:
-            cost = worth[i] * found.left[i - 1] + worth[m - i] * found.right[i]
-            if guard is not None and cost < best:  # the model only ever makes it dearer
-                left = worth[i] * found.left[i - 1] * dearer(k, guard.left_needed[i], guard.caution)
-                cost = left + worth[m - i] * found.right[i] * dearer(k, guard.right_needed[i], guard.caution)
-            if cost < best:
-                best = cost
-                at = i
+            if guard.valid[i] and keys[i] != keys[i - 1]:
+                cost = worth[0, i] * found.left[i] + worth[0, m - i] * found.right[i]
+                if cost < best:  # the model only ever makes it dearer
+                    left = worth[0, i] * found.left[i] * dearer(k, guard.left_needed[i], guard.caution)
+                    cost = left + worth[0, m - i] * found.right[i] * dearer(k, guard.right_needed[i], guard.caution)
+                if cost < best:
+                    best = cost
+                    at = i
     if at < 0:
         return
     found.cost[axis] = best
@@ -330,16 +339,20 @@ def _sort_members(block, members, start, m, masked, axis, found):
     n_ranked = 0
     if masked:
         count = found.count
+        present = np.uint64(0)
         for i in range(start, start + m):
-            count[column[members[i]]] += 1
-        for c in range(64):
-            if count[c] > 0:
-                at = n_ranked
-                while at > 0 and count[found.ranked[at - 1]] < count[c]:
-                    found.ranked[at] = found.ranked[at - 1]
-                    at -= 1
-                found.ranked[at] = c
-                n_ranked += 1
+            c = np.uint64(column[members[i]])
+            count[c] += 1
+            present |= np.uint64(1) << c
+        while present != np.uint64(0):
+            c = lowest_bit(present)
+            present &= present - np.uint64(1)
+            at = n_ranked
+            while at > 0 and count[found.ranked[at - 1]] < count[c]:
+                found.ranked[at] = found.ranked[at - 1]
+                at -= 1
+            found.ranked[at] = c
+            n_ranked += 1
         # Counting sort: count[c] becomes the place of the category's next member.
         place = 0
         for r in range(n_ranked):
@@ -379,8 +392,9 @@ def _sort_members(block, members, start, m, masked, axis, found):
 def load_points(block, m, gauge, found):
     """Put the LINEAR coordinates of the first m columns of `block`, in units of width, side by side in found.points.
 
-    Once for a block, whose rows lie together in memory (`workspace` in cutting.py makes it so); all searches among its
-    rows use them. Coordinates are relative to the first row, so that float32 is exact enough to compare prices.
+    Their categories on MASK axes are put in found.bits, as bits. Once for a block, whose rows lie together in memory
+    (`workspace` in cutting.py makes it so); all searches among its rows use them. Coordinates are relative to the first
+    row, so that float32 is exact enough to compare prices.
     """
     points = found.points
     n_linear = gauge.n_linear
@@ -395,43 +409,50 @@ def load_points(block, m, gauge, found):
         sweep, lane = a // LANES, a % LANES
         for i in range(m):
             points[sweep, i, lane] = np.float32((np.int64(column[i]) - origin) * scale)
+    for a in range(n_linear, gauge.n_masked):
+        bits = found.bits[(a - n_linear) // SETS, :, (a - n_linear) % SETS]
+        column = block[a]
+        for i in range(m):
+            bits[i] = np.uint64(1) << np.uint64(column[i])
 
 
 @lean_inlined
 def _grow_boxes(block, m, k, gauge, found):
-    """left[i] = width of the box around order[0..i], right[i] = around order[i..m-1], where a cut needs them.
-
-    A cut leaves k rows on both sides, so that left ends k rows before the end and right begins k rows after the start.
-    """
+    """left[i] = width of the box around order[:i], right[i] = around order[i:m], for cuts with k rows on both sides."""
     order, left, right = found.order, found.left, found.right
-    for i in range(m):
-        left[i] = 0.0
-        right[i] = 0.0
-    n_sweeps = (gauge.n_linear + LANES - 1) // LANES
-    for sweep in range(0, n_sweeps - 1, 2):
-        one, other = found.points[sweep], found.points[sweep + 1]
-        sweep_two_boxes(one, other, order, np.int64(0), m - k, np.int64(1), left)
-        sweep_two_boxes(one, other, order, m - 1, k - 1, np.int64(-1), right)
-    if n_sweeps % 2 == 1:
-        points = found.points[n_sweeps - 1]
-        sweep_boxes(points, order, np.int64(0), m - k, np.int64(1), left)
-        sweep_boxes(points, order, m - 1, k - 1, np.int64(-1), right)
-    for a in range(gauge.n_linear, gauge.kind.shape[0]):
+    if gauge.n_linear == 0:
+        for i in range(k, m - k + 1):
+            left[i] = 0.0
+            right[i] = 0.0
+    for sweep in range((gauge.n_linear + LANES - 1) // LANES):
+        sweep_sides(found.points[sweep], order, m, k, sweep > 0, left, right)
+    for first in range(gauge.n_linear, gauge.n_masked, SETS):
+        width = found.width[first]
+        if first + 1 < gauge.n_masked:
+            width += found.width[first + 1]
+        if width > 0.0:
+            sweep_set_sides(
+                found.bits[(first - gauge.n_linear) // SETS],
+                order,
+                m,
+                k,
+                np.int64(first),
+                gauge.n_masked,
+                gauge.scale,
+                gauge.full,
+                left,
+                right,
+            )
+    for a in range(gauge.n_masked, gauge.kind.shape[0]):
         if found.width[a] == 0.0:
             continue
-        _sweep_axis(block[a], order, np.int64(0), m - k, np.int64(1), gauge, a, left)
+        _sweep_axis(block[a], order, np.int64(0), m - k, np.int64(1), gauge, a, left[1:])
         _sweep_axis(block[a], order, m - 1, k - 1, np.int64(-1), gauge, a, right)
 
 
 @lean_kernel
 def _sweep_axis(column, order, begin, end, step, gauge, a, widths):
-    """Add to widths[i] the width, on an axis that is not LINEAR, of the box around order[begin], ..., order[i]."""
-    if gauge.kind[a] == MASK:
-        mask = np.uint64(0)
-        for i in range(begin, end, step):
-            mask |= np.uint64(1) << np.uint64(column[order[i]])
-            widths[i] += mask_width(gauge, a, mask)
-        return
+    """Add to widths[i] the width, on an axis that is neither LINEAR nor a MASK, around order[begin], ..., order[i]."""
     lo = column[order[begin]]
     hi = lo
     width = 0.0

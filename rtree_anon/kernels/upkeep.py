@@ -74,59 +74,51 @@ def settle_leaves(first, second, root, counts, k, kept, orphan):
 
 
 @kernel
-def choose_regions(first, second, root, starts, changed, k, most_rows, begin, end):
-    """Subtrees to be cut again, as ranges of leaves in order; their number.
+def choose_regions(depth, starts, changed, k, most_rows, begin, end):
+    """Subtrees to be cut again, as ranges of leaves in order; their number. `depth` has the depths of the cuts.
 
     A changed leaf with 2k rows or more is one. So is a subtree with changed leaves, of at most `most_rows` rows, that
     has rows enough for one leaf more than it would have otherwise: inserts fill leaves, and what neighbours can spare
     makes a new one. The largest such subtrees are taken.
+
+    One pass from the first leaf to the last: a subtree is complete where a cut above it follows, and takes the place of
+    the regions inside it.
     """
-    n_inner = first.shape[0]
-    n_leaves = n_inner + 1
-    dirty = np.zeros(n_leaves + 1, np.int64)
-    for i in range(n_leaves):
-        dirty[i + 1] = dirty[i] + (1 if changed[i] else 0)
-    if dirty[n_leaves] == 0:
-        return 0
-    span_begin = np.empty(n_inner, np.int64)
-    span_end = np.empty(n_inner, np.int64)
-    visit = np.empty(n_inner, np.int64)
-    node_spans(first, second, root, span_begin, span_end, visit)
-    leaves = np.ones(n_leaves, np.int64)  # expected, of every leaf's region
-    node_leaves = np.empty(n_inner, np.int64)
-    leaf_wants = np.zeros(n_leaves, np.bool_)
-    node_wants = np.zeros(n_inner, np.bool_)
-    for i in range(n_leaves):
-        n = starts[i + 1] - starts[i]
-        if changed[i] and n >= 2 * k:
-            leaf_wants[i] = True
-            leaves[i] = n // k
-    for v in range(n_inner - 1, -1, -1):
-        node = visit[v]
-        one, other = first[node], second[node]
-        n_expected = node_leaves[one] if one >= 0 else leaves[~one]
-        n_expected += node_leaves[other] if other >= 0 else leaves[~other]
-        a, b = span_begin[node], span_end[node]
-        n = starts[b] - starts[a]
-        if dirty[b] > dirty[a] and n <= most_rows and n // k > n_expected:
-            node_wants[node] = True
-            n_expected = n // k
-        node_leaves[node] = n_expected
-    todo = np.empty(n_inner + 2, np.int64)
-    todo[0] = root
-    top = 1
+    n_inner = depth.shape[0]
+    waiting = np.empty(n_inner, np.int64)  # cuts whose right side is not complete, by depth; of their left side:
+    side_begin = np.empty(n_inner, np.int64)
+    side_leaves = np.empty(n_inner, np.int64)  # expected
+    side_changed = np.empty(n_inner, np.bool_)
+    top = 0
     n_regions = 0
-    while top > 0:
-        top -= 1
-        node = todo[top]
-        if (node >= 0 and node_wants[node]) or (node < 0 and leaf_wants[~node]):
-            begin[n_regions] = span_begin[node] if node >= 0 else ~node
-            end[n_regions] = span_end[node] if node >= 0 else ~node + 1
+    for leaf in range(n_inner + 1):
+        first, n_leaves, dirty = leaf, np.int64(1), changed[leaf]
+        n = starts[leaf + 1] - starts[leaf]
+        if dirty and n >= 2 * k:
+            n_leaves = n // k
+            begin[n_regions] = leaf
+            end[n_regions] = leaf + 1
             n_regions += 1
-        elif node >= 0:
-            todo[top] = second[node]
-            todo[top + 1] = first[node]
-            top += 2
+        following = depth[leaf] if leaf < n_inner else np.int32(-1)
+        while top > 0 and depth[waiting[top - 1]] > following:
+            top -= 1
+            first = side_begin[top]
+            n_leaves += side_leaves[top]
+            dirty |= side_changed[top]
+            n = starts[leaf + 1] - starts[first]
+            if dirty and n <= most_rows and n >= (n_leaves + 1) * k:
+                n_leaves = n // k
+                while n_regions > 0 and begin[n_regions - 1] >= first:
+                    n_regions -= 1
+                begin[n_regions] = first
+                end[n_regions] = leaf + 1
+                n_regions += 1
+        if leaf < n_inner:
+            waiting[top] = leaf
+            side_begin[top] = first
+            side_leaves[top] = n_leaves
+            side_changed[top] = dirty
+            top += 1
     return n_regions
 
 

@@ -1,8 +1,8 @@
 """What intrinsics that are written for LLVM share: addresses of arrays, rows of arrays, loops.
 
 LLVM does not find the vectors in some innermost loops itself. Where that matters, such a loop is written down as LLVM
-wants it (lanes.py, ranks.py, lines.py); LLVM breaks the vectors down to what the processor has, so that nothing is tied
-to one.
+wants it (lanes.py, sides.py, ranks.py, lines.py); LLVM breaks the vectors down to what the processor has, so that
+nothing is tied to one.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -42,6 +42,11 @@ def splat(builder, value, vector):
     nothing = ir.Constant(vector, ir.Undefined)
     one = builder.insert_element(nothing, value, I32(0))
     return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(I32, vector.count), [0] * vector.count))
+
+
+def picked(builder, one, other, lanes):
+    """A vector of these lanes of two vectors; those of the second are numbered behind those of the first."""
+    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
 
 
 def loop(builder, begin, end, step, carried, body):

@@ -200,9 +200,11 @@ def test_sorting_is_right_on_both_sides_of_the_switch_of_algorithms() -> None:
 
 def test_worth_counts_whole_leaves() -> None:
     worth = worth_table(5, 20, -0.5)
-    assert worth[0, 4] == 4.0
-    assert worth[0, 9] == 9.0
-    assert worth[0, 10] == pytest.approx(10 * 2**-0.5)
-    assert worth[0, 14] == pytest.approx(14 * 2**-0.5)
-    assert worth[1, 0] == 0.0
-    assert worth[1, 9] == pytest.approx(9 * 9**-0.5)
+    assert worth[0, 0, 4] == 4.0
+    assert worth[0, 0, 9] == 9.0
+    assert worth[0, 0, 10] == pytest.approx(10 * 2**-0.5)
+    assert worth[0, 0, 14] == pytest.approx(14 * 2**-0.5)
+    assert worth[1, 0, 0] == 0.0
+    assert worth[1, 0, 9] == pytest.approx(9 * 9**-0.5)
+    assert worth[0, 1, :21].tolist() == worth[0, 0, 20::-1].tolist()
+    assert worth[1, 2, :21].tolist() == [n % 5 for n in range(21)]

@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtree_anon.kernels.leaforder import link_nodes
 from rtree_anon.kernels.stretches import count_leaves, renumber_leaves
 from rtree_anon.kernels.upkeep import choose_regions
 
@@ -46,11 +45,9 @@ def test_regions_are_the_largest_subtrees_that_can_have_one_more_leaf(
     sizes = data.draw(st.lists(st.integers(k, 3 * k), min_size=n, max_size=n))
     changed = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
     depth = np.array(depths(tree), np.int32)
-    first, second = np.empty(n - 1, np.int64), np.empty(n - 1, np.int64)
-    root = link_nodes(depth, first, second)
     starts = np.concatenate(([0], np.cumsum(sizes)))
     begin, end = np.empty(n, np.int64), np.empty(n, np.int64)
-    found = choose_regions(first, second, root, starts, np.array(changed), k, most * k, begin, end)
+    found = choose_regions(depth, starts, np.array(changed), k, most * k, begin, end)
     expected, _ = naive_regions(tree, sizes, changed, k, most * k)
     assert [range(a, b) for a, b in zip(begin[:found].tolist(), end[:found].tolist(), strict=True)] == expected
 
