@@ -227,10 +227,10 @@ def _keep_leaves(source, starts, begin, end, cuts, n_out, sizes, order, at, is_n
 
 @lean_inlined
 def _list_leaves(lines, members, m, n_out, gauge, room, axis_of_column, set_axes, sizes, order, at, is_new, new):
-    """The leaves of a region that was cut, in the order of a walk from the leaf before, behind n_out leaves and `at` rows; how many.
+    """The leaves of a region that was cut, in the order of a walk from the leaf before; how many.
 
-    room.record has the cuts and is left empty. The box of the leaf before is the last one in `room`; there the box of
-    the last leaf is left, for the region that may follow.
+    They follow on n_out leaves and `at` rows. room.record has the cuts and is left empty. The box of the leaf before is
+    the last one in `room`; there the box of the last leaf is left, for the region that may follow.
     """
     record = room.record
     number = gauge.kind.shape[0]  # where a line has the number of its row

@@ -3,7 +3,8 @@
 A cut i has the rows order[:i] on its left and order[i:m] on its right, with at least k of them on both sides. Widths of
 sides are arrays by i. They are filled for whole vectors of cuts from k on, so there is room for LANES more behind the
 last one, and what is there means nothing. Eight boxes are measured together, and small nodes of different sizes take
-the same turns through a loop, so that the processor guesses right where it ends. The loops are written for LLVM, as those of lanes.py.
+the same turns through a loop, so that the processor guesses right where it ends. The loops are written for LLVM, as
+those of lanes.py.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg"
