@@ -66,10 +66,9 @@ from rtree_anon.kernels.upkeep import choose_regions, settle_leaves
 from rtree_anon.models.compiling import groups_satisfy
 from rtree_anon.space import Kind
 from rtree_anon.tree.build import CACHED_ROWS, SEARCHED_ROWS
-from rtree_anon.tree.effort import effort_for
+from rtree_anon.tree.effort import effort_for, upkeep_for
 from rtree_anon.tree.grid import Grid, make_grid
 
-_REGION_ROWS = 8  # that a subtree which is cut again may have, in units of k: time against leaves that are not full
 _LEAF_FILL = 1.4  # rows of an average leaf under a privacy model, in units of the k that would give it without one
 
 Ids = NDArray[np.int64]
@@ -135,7 +134,7 @@ class Renewer:
         """`leaf_rows` is what a leaf has on average, where a privacy model may need more than k rows."""
         self.cutter = cutter
         self.usual_k = max(cutter.k, int(leaf_rows / _LEAF_FILL))
-        self.region_rows = _REGION_ROWS * self.usual_k
+        self.region_rows, self._rows_per_leaf = upkeep_for(cutter.quality, self.usual_k)
         self._set_axes = np.array([axis.kind == Kind.SET for axis in cutter.space.axes], np.bool_)
         self._local = threading.local()
         self._line_layout: LineLayout | None = None
@@ -269,7 +268,7 @@ class Renewer:
     def _regions(self, starts: Ids, cuts: Cuts, changed: NDArray[np.bool_]) -> _Regions:
         """Which subtrees are cut again."""
         begin, end = np.empty((2, len(cuts) + 1), np.int64)
-        n = choose_regions(cuts.depth, starts, changed, self.usual_k, self.region_rows, begin, end)
+        n = choose_regions(cuts.depth, starts, changed, self.usual_k, self.region_rows, self._rows_per_leaf, begin, end)
         return _Regions(begin[:n], end[:n])
 
     def _recut(

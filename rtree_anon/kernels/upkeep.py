@@ -74,12 +74,13 @@ def settle_leaves(first, second, root, counts, k, kept, orphan):
 
 
 @kernel
-def choose_regions(depth, starts, changed, k, most_rows, begin, end):
+def choose_regions(depth, starts, changed, k, most_rows, rows_per_leaf, begin, end):
     """Subtrees to be cut again, as ranges of leaves in order; their number. `depth` has the depths of the cuts.
 
     A changed leaf with 2k rows or more is one. So is a subtree with changed leaves, of at most `most_rows` rows, that
-    has rows enough for one leaf more than it would have otherwise: inserts fill leaves, and what neighbours can spare
-    makes a new one. The largest such subtrees are taken.
+    has rows enough for more leaves than it would have otherwise: inserts fill leaves, and what neighbours can spare
+    makes a new one. It must be worth it: for each leaf more, at most `rows_per_leaf` rows are cut again that would not
+    be anyway. The largest such subtrees are taken.
 
     One pass from the first leaf to the last: a subtree is complete where a cut above it follows, and takes the place of
     the regions inside it.
@@ -89,13 +90,15 @@ def choose_regions(depth, starts, changed, k, most_rows, begin, end):
     side_begin = np.empty(n_inner, np.int64)
     side_leaves = np.empty(n_inner, np.int64)  # expected
     side_changed = np.empty(n_inner, np.bool_)
+    side_recut = np.empty(n_inner, np.int64)  # rows in regions
     top = 0
     n_regions = 0
     for leaf in range(n_inner + 1):
-        first, n_leaves, dirty = leaf, np.int64(1), changed[leaf]
+        first, n_leaves, dirty, n_recut = leaf, np.int64(1), changed[leaf], np.int64(0)
         n = starts[leaf + 1] - starts[leaf]
         if dirty and n >= 2 * k:
             n_leaves = n // k
+            n_recut = n
             begin[n_regions] = leaf
             end[n_regions] = leaf + 1
             n_regions += 1
@@ -105,9 +108,14 @@ def choose_regions(depth, starts, changed, k, most_rows, begin, end):
             first = side_begin[top]
             n_leaves += side_leaves[top]
             dirty |= side_changed[top]
+            n_recut += side_recut[top]
             n = starts[leaf + 1] - starts[first]
-            if dirty and n <= most_rows and n >= (n_leaves + 1) * k:
-                n_leaves = n // k
+            if dirty and n >= (n_leaves + 1) * k and n <= most_rows:
+                n_more = n // k - n_leaves
+                if n - n_recut > n_more * rows_per_leaf:
+                    continue
+                n_leaves += n_more
+                n_recut = n
                 while n_regions > 0 and begin[n_regions - 1] >= first:
                     n_regions -= 1
                 begin[n_regions] = first
@@ -118,6 +126,7 @@ def choose_regions(depth, starts, changed, k, most_rows, begin, end):
             side_begin[top] = first
             side_leaves[top] = n_leaves
             side_changed[top] = dirty
+            side_recut[top] = n_recut
             top += 1
     return n_regions
 

@@ -22,24 +22,29 @@ def n_leaves(tree: Tree) -> int:
     return 1 if tree is None else n_leaves(tree[0]) + n_leaves(tree[1])
 
 
-def naive_regions(tree: Tree, sizes: list[int], changed: list[bool], k: int, most: int) -> tuple[list[range], int]:
+def naive_regions(
+    tree: Tree, sizes: list[int], changed: list[bool], k: int, most: int, per_leaf: int
+) -> tuple[list[range], int]:
     """The regions among these leaves, and how many leaves they would have with them cut again."""
     whole = range(len(sizes))
     if tree is None:
         again = changed[0] and sizes[0] >= 2 * k
         return ([whole], sizes[0] // k) if again else ([], 1)
     middle = n_leaves(tree[0])
-    left, n_left = naive_regions(tree[0], sizes[:middle], changed[:middle], k, most)
-    right, n_right = naive_regions(tree[1], sizes[middle:], changed[middle:], k, most)
-    if any(changed) and sum(sizes) <= most and sum(sizes) // k > n_left + n_right:
+    left, n_left = naive_regions(tree[0], sizes[:middle], changed[:middle], k, most, per_leaf)
+    right, n_right = naive_regions(tree[1], sizes[middle:], changed[middle:], k, most, per_leaf)
+    inside = [*left, *(range(r.start + middle, r.stop + middle) for r in right)]
+    n_more = sum(sizes) // k - n_left - n_right
+    n_rows_more = sum(sizes) - sum(sizes[leaf] for region in inside for leaf in region)
+    if any(changed) and sum(sizes) <= most and n_more > 0 and n_rows_more <= n_more * per_leaf:
         return [whole], sum(sizes) // k
-    return [*left, *(range(r.start + middle, r.stop + middle) for r in right)], n_left + n_right
+    return inside, n_left + n_right
 
 
 @settings(max_examples=300, deadline=None)
-@given(TREES, st.integers(1, 4), st.integers(2, 12), st.data())
-def test_regions_are_the_largest_subtrees_that_can_have_one_more_leaf(
-    tree: Tree, k: int, most: int, data: st.DataObject
+@given(TREES, st.integers(1, 4), st.integers(2, 12), st.integers(1, 9), st.data())
+def test_regions_are_the_largest_subtrees_that_are_worth_it(
+    tree: Tree, k: int, most: int, per_leaf: int, data: st.DataObject
 ) -> None:
     n = n_leaves(tree)
     sizes = data.draw(st.lists(st.integers(k, 3 * k), min_size=n, max_size=n))
@@ -47,8 +52,8 @@ def test_regions_are_the_largest_subtrees_that_can_have_one_more_leaf(
     depth = np.array(depths(tree), np.int32)
     starts = np.concatenate(([0], np.cumsum(sizes)))
     begin, end = np.empty(n, np.int64), np.empty(n, np.int64)
-    found = choose_regions(depth, starts, np.array(changed), k, most * k, begin, end)
-    expected, _ = naive_regions(tree, sizes, changed, k, most * k)
+    found = choose_regions(depth, starts, np.array(changed), k, most * k, per_leaf * k, begin, end)
+    expected, _ = naive_regions(tree, sizes, changed, k, most * k, per_leaf * k)
     assert [range(a, b) for a, b in zip(begin[:found].tolist(), end[:found].tolist(), strict=True)] == expected
 
 
