@@ -36,10 +36,9 @@ def rows_of(n: int) -> pa.Table:
 
 
 @contextmanager
-def new_index(directory: str, quality: str, name: str = "index") -> Iterator[ra.Index]:
-    with ra.Index.create(
-        Path(directory) / name, ra.Schema(list(rows_of(1).schema.names)), k=5, quality=quality
-    ) as index:
+def new_index(directory: str, quality: str, name: str = "index", **options: Any) -> Iterator[ra.Index]:
+    schema = ra.Schema(list(rows_of(1).schema.names))
+    with ra.Index.create(Path(directory) / name, schema, k=5, quality=quality, **options) as index:
         yield index
 
 
@@ -162,11 +161,12 @@ def throughput(arguments: argparse.Namespace) -> dict[str, Any]:
     Rows come and go again, so that every turn finds an index of the same size; medians of the turns.
     """
     warm_up(arguments.quality)
+    options = {"memory": arguments.memory} if arguments.memory else {}
     batches = ((1000, arguments.inserted), (100_000, arguments.inserted), (1, arguments.single))
     results = []
     for n in arguments.sizes:
         rows = rows_of(n + max(arguments.inserted, 1))
-        with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality) as index:
+        with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality, **options) as index:
             index.load(rows.slice(0, n))
             turns = [
                 [come_and_go(index, rows.slice(n, n_rows), batch) for batch, n_rows in batches]
@@ -264,6 +264,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000], help="rows (throughput)")
     parser.add_argument("--inserted", type=int, default=500_000)
+    parser.add_argument("--memory", help="memory of the index, such as 512MB (throughput); default: that of an index")
     parser.add_argument("--single", type=int, default=2_000)
     parser.add_argument("--repeats", type=int, default=3, help="turns (throughput)")
     parser.add_argument("--lite", type=int, default=100_000, help="rows for SQLite")

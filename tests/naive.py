@@ -107,12 +107,6 @@ def cost_of_cut(space: Space, cut: Cut, k: int, growth: float, missing: int) -> 
     )
 
 
-def cheapest_cut(space: Space, a: int, rows: Rows, k: int, growth: float, missing: int) -> float:
-    """The cost of the best cut of one axis; infinity where it cannot be cut."""
-    cuts = cuts_of_axis(space, a, rows, k, missing)
-    return min((cost_of_cut(space, cut, k, growth, missing) for cut in cuts), default=float("inf"))
-
-
 def can_be_cut(space: Space, a: int, rows: Rows, k: int, missing: int) -> bool:
     return any(True for _ in cuts_of_axis(space, a, rows, k, missing))
 

@@ -239,7 +239,7 @@ def _price_axis(block, members, start, m, gauge, axis, k, worth, guard, spare, f
             return
     _grow_boxes(block, m, k, gauge, found)
     if guard is None:
-        at, best = cheapest_cut(found.left, found.right, keys, worth, m, k, k if spare is None else spare)
+        at, best = cheapest_cut(found.left, found.right, keys, worth, m, k, m if spare is None else spare)
     else:
         best = np.inf
         at = np.int64(-1)

@@ -25,7 +25,10 @@ INFINITE = float("inf")
 
 
 class Search:
-    """A node of a table, searched: members are a random subset of a block in random order, not at its beginning."""
+    """A node of a table, searched: members are a random subset of a block in random order, not at its beginning.
+
+    `probe_for`: the k of a tree of which these rows are a probe. Sides then have k rows, and leaves one.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Search:
         n_candidates: int | None = None,
         bias: tuple[int, ...] = (),
         spare: int | None = None,
+        probe_for: int | None = None,
     ):
         rng = np.random.default_rng(seed)
         self.table, self.k, self.growth = table, k, -float(rng.random())
@@ -47,7 +51,8 @@ class Search:
         self.found: Finding = finding(len(table.space), n)
         preferred = np.zeros(len(table.space), np.bool_)
         preferred[[self.grid.column_of_axis[a] for a in bias]] = True
-        worth = worth_table(k, n, self.growth)[0]
+        self.leaf_rows = k if probe_for is None else 1
+        worth = worth_table(k, n, self.growth)[0] if probe_for is None else worth_table(probe_for, n, self.growth)[1]
         candidates = len(table.space) if n_candidates is None else n_candidates
         gauge = self.grid.gauge
         load_points(self.block, n, gauge, self.found)
@@ -73,7 +78,10 @@ class Search:
         return [self.table.rows[i] for i in self.members[self.start : self.start + self.m]]
 
     def cheapest(self, a: int) -> float:
-        return naive.cheapest_cut(self.table.space, a, self.rows, self.k, self.growth, self.table.missing)
+        space, missing = self.table.space, self.table.missing
+        cuts = naive.cuts_of_axis(space, a, self.rows, self.k, missing)
+        costs = (naive.cost_of_cut(space, cut, self.leaf_rows, self.growth, missing) for cut in cuts)
+        return min(costs, default=INFINITE)
 
     def divide(self, column: int) -> naive.Cut:
         threshold, left_set = self.found.threshold[column], self.found.left_set[column]
@@ -96,7 +104,8 @@ def nearly(cost: float) -> object:
 @settings(max_examples=150, deadline=None)
 @given(tables(min_rows=2, max_rows=50) | many_axes, st.integers(0, 2**32), st.data())
 def test_the_best_cut_of_every_axis_is_found(table: Table, seed: int, data: st.DataObject) -> None:
-    search = Search(table, seed, data.draw(st.integers(1, len(table.rows) // 2)))
+    k = data.draw(st.integers(1, len(table.rows) // 2))
+    search = Search(table, seed, k, probe_for=data.draw(st.none() | st.integers(k, 5 * k)))
     grid: Grid = search.grid
     costs = [search.cheapest(a) for a in grid.axis_of_column]
     assert search.found.cost.tolist() == [nearly(cost) for cost in costs]
@@ -114,7 +123,7 @@ def test_the_best_cut_of_every_axis_is_found(table: Table, seed: int, data: st.D
                 sorted(cut.left) == sorted(other.left)
                 for other in naive.cuts_of_axis(space, a, search.rows, search.k, missing)
             )
-            assert naive.cost_of_cut(space, cut, search.k, search.growth, missing) == nearly(costs[column])
+            assert naive.cost_of_cut(space, cut, search.leaf_rows, search.growth, missing) == nearly(costs[column])
 
 
 @settings(max_examples=100, deadline=None)
