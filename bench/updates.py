@@ -271,7 +271,9 @@ def main() -> None:
     arguments = parser.parse_args()
     result = globals()[arguments.what](arguments)
     print(json.dumps(result, indent=2))
-    path = keep(f"updates-{arguments.what}", {"arguments": vars(arguments), **result})
+    named = [] if arguments.quality == "balanced" else [arguments.quality]
+    named += [arguments.memory.lower()] if arguments.memory else []
+    path = keep("-".join(["updates", arguments.what, *named]), {"arguments": vars(arguments), **result})
     print(f"kept in {path}")
 
 
