@@ -84,7 +84,15 @@ def _worked_in(
     cutter = Cutter(space, layout, n_columns, catalog.k, catalog.quality, store.page_bytes, catalog.seed, model)
     leaf_rows = 0.0 if model is None or not len(tree) else catalog.n_rows / int(tree.n_leaves.sum())
     renewer = Renewer(cutter, leaf_rows)
-    updating = Updating(store, tree, renewer, threads=threads, recheck=recheck, memory_bytes=memory_bytes)
+    updating = Updating(
+        store,
+        tree,
+        renewer,
+        threads=threads,
+        recheck=recheck,
+        memory_bytes=memory_bytes,
+        tell=lambda moved: directory.change(store, moved, threads),
+    )
     return updating.run(pending.packed(layout, threads), gone, gone_from)
 
 

@@ -51,7 +51,7 @@ _PAGES_AT_ONCE = 32
 _GROUPS_AHEAD = 4  # of so many pages that are being made
 _FILL = 0.75  # of a page of ranges that is written anew: room for ranges that will be divided
 _NOWHERE = -1
-_SPREAD_IDS = 1 << 21  # changed at most as a bundle for every id; more as ranges
+_SPREAD_IDS = 1 << 19  # changed at most as a bundle for every id, 8 bytes each; a page of more ids as ranges
 _RANGE_BITS = 128
 _CHANGES_AT_ONCE = 1 << 18
 
@@ -156,9 +156,11 @@ class Directory:
         touched, begin = self._pages_of(ids)
         begins = [*begin.tolist(), len(ids)]
         in_place = self._fits(touched, begins, ids, names)
-        # Neighbouring pages are written anew together.
+        # Neighbouring pages are written anew together, as long as a bundle for every id of theirs fits into memory.
         changes_way = (np.diff(touched) != 1) | (np.diff(in_place) != 0)
-        breaks = np.flatnonzero(changes_way | (np.arange(1, len(touched)) % _PAGES_AT_ONCE == 0)) + 1
+        many_pages = np.arange(1, len(touched)) % _PAGES_AT_ONCE == 0
+        many_ids = np.diff(self._first[touched] // _SPREAD_IDS) != 0
+        breaks = np.flatnonzero(changes_way | many_pages | many_ids) + 1
         groups = list(zip([0, *breaks.tolist()], [*breaks.tolist(), len(touched)], strict=True))
 
         def made(number: int) -> _Draft:

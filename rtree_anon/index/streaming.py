@@ -43,6 +43,7 @@ from rtree_anon.storage.protocol import PageStore
 
 _PENDING_SHARE = 0.8  # of the memory but for that: what a checkpoint may take for what waits
 _WORK_BYTES = 24 << 20  # for the rows of the tree that a checkpoint is busy with
+_TREES = 4  # that a checkpoint has: the one before, its parts, the one after, and that one as it is written
 _DICTIONARY_SHARE = 0.25
 _RECORD_ROWS = 1 << 16  # at most, so that a record fits the journal
 _RECORD_BYTES = 8 << 20
@@ -192,7 +193,8 @@ class Streaming:
         """Before an operation, so that one that fails has changed nothing."""
         self._see_newest()
         memory_bytes = self._resources.memory_bytes
-        if self._pending.n_checkpoint_bytes > max(memory_bytes - _WORK_BYTES, memory_bytes // 2) * _PENDING_SHARE:
+        room = max(memory_bytes - _WORK_BYTES, memory_bytes // 2) - _TREES * self._view.tree.n_bytes
+        if self._pending.n_checkpoint_bytes > max(room, memory_bytes // 4) * _PENDING_SHARE:
             self.checkpoint()
 
     def _coded(self, kind: Kind, rows: Any, ids: Ids | None, keys: NDArray[np.int64] | None = None) -> _Coded:

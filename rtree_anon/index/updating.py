@@ -49,6 +49,7 @@ from rtree_anon.storage.protocol import PageStore
 STRETCH_ROWS = 64_000  # large enough that what a stretch costs besides its rows does not matter
 _BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
+_BYTES_PER_MOVED = 256  # of memory to each row that changes bundles, beside those of the batch, which have their share
 _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
 
@@ -62,7 +63,7 @@ class Outcome:
     """The tree after a batch, and what the directory has to learn: rows that are in another bundle than before."""
 
     tree: UpperTree
-    moved: list[Moved]  # ids, and the name of the bundle that each is in now
+    moved: list[Moved]  # ids, and the name of the bundle that each is in now; without those that `tell` was given
     dropped: NDArray[np.uint64]  # pages that only earlier versions use
     n_bundles: int  # that were read
     n_recut: int  # rows that were cut again
@@ -80,10 +81,15 @@ class Updating:
         *,
         threads: int,
         recheck: bool = False,
-        memory_bytes: int | None = None,
+        memory_bytes: int = STRETCH_ROWS * _BYTES_PER_ROW,
+        tell: Callable[[list[Moved]], None] | None = None,
     ) -> None:
-        """`recheck`: leaves that the batch does not touch may break the model after it."""
-        self._stretch_rows = min(STRETCH_ROWS, (memory_bytes or STRETCH_ROWS * _BYTES_PER_ROW) // _BYTES_PER_ROW)
+        """`recheck`: leaves that the batch does not touch may break the model after it.
+
+        `tell` takes, and uses up, rows that are in another bundle now, whenever there are many.
+        """
+        self._stretch_rows = min(STRETCH_ROWS, memory_bytes // _BYTES_PER_ROW)
+        self._tell, self._spare_moved, self._n_moved = tell, memory_bytes // _BYTES_PER_MOVED, 0
         self.store, self.tree, self.renewer, self.threads, self._recheck = store, tree, renewer, threads, recheck
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
@@ -135,6 +141,7 @@ class Updating:
         def work(number: int) -> list[_Done]:
             return self._renewed_together(base, groups[number], added)
 
+        most_moved = len(added) + self._spare_moved
         n_ahead = _AHEAD_PER_THREAD * self.threads
         for done in in_order(self._pool, work, [1] * len(groups), n_ahead, n_ahead):
             for group, renewed, own in done:
@@ -144,6 +151,9 @@ class Updating:
                 self._dropped.append(pages_of(base, group.bundles))
                 self._n_bundles += len(group.bundles)
                 self._n_recut += renewed.n_recut
+            if self._tell is not None and self._n_moved > most_moved:  # after a load, most rows of the index can move
+                self._tell(self._moved)
+                self._n_moved = 0
         return splice.finished()
 
     def _renewed_together(self, base: UpperTree, group: Together, added: Words) -> list[_Done]:
@@ -316,6 +326,7 @@ class Updating:
         names[nameless] = self._next_name + np.arange(len(nameless))
         self._next_name += len(nameless)
         self._moved.append((short_ids(renewed.moved), names.astype(np.int32)[renewed.moved_to]))
+        self._n_moved += len(renewed.moved)
         return self._write_pages(renewed.bundles, own), names
 
     def _write_pages(self, bundles: Bundles, own: list[slice]) -> Ids:

@@ -41,6 +41,12 @@ class UpperTree:
     def __len__(self) -> int:
         return len(self.page)
 
+    @property
+    def n_bytes(self) -> int:
+        """How much memory it takes."""
+        own = [getattr(self, field.name) for field in fields(self) if field.name != "cuts"]
+        return sum(array.nbytes for array in (*own, *self.cuts.arrays))
+
     @classmethod
     def empty(cls, n_axes: int, n_masks: int) -> UpperTree:
         """The tree of an index without rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 import rtree_anon as ra
 from rtree_anon.errors import InputError, PrivacyError, UsageError
-from rtree_anon.index import directory
+from rtree_anon.index import directory, updating
 from tests.index.making import rows_by_id, tiny
 
 SCHEMA = ra.Schema(["age", ra.Categorical("city", allow_new=True)], sensitive=["illness"], keep=["amount"])
@@ -80,6 +81,39 @@ def test_the_directory_is_changed_in_slices(
             index.checkpoint()
             assert rows_by_id(index) == expected
             index.verify()
+
+
+def test_the_directory_is_told_while_bundles_are_renewed(
+    tmp_path: Path, generator: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where more rows change bundles than there is memory for: those of several stretches, one after the other."""
+    monkeypatch.setattr(updating, "_BYTES_PER_MOVED", 1 << 40)  # no memory
+    monkeypatch.setattr(updating, "STRETCH_ROWS", 100)
+    told: list[int] = []
+    change = directory.Directory.change
+
+    def counted(self: directory.Directory, *arguments: Any) -> None:
+        told.append(sum(len(ids) for ids, _ in arguments[1]))
+        change(self, *arguments)
+
+    monkeypatch.setattr(directory.Directory, "change", counted)
+    with tiny(), ra.Index.create(tmp_path / "i", SCHEMA, k=3) as index:
+        index.load(rows(generator, 2000))
+        expected = rows_by_id(index)
+        for _ in range(4):
+            more = rows(generator, 20)
+            ids = index.insert(more)
+            expected |= dict(zip(ids.tolist(), tuples(more), strict=True))
+            gone = generator.permutation(sorted(expected))[:300]
+            index.delete(gone)
+            for row in gone.tolist():
+                del expected[row]
+            told.clear()
+            index.checkpoint()
+            assert rows_by_id(index) == expected
+            index.verify()
+            assert len(told) > 1, "not only the rest at the end"
+            assert sum(told) >= 300
 
 
 def test_an_index_that_begins_with_inserts(tmp_path: Path, generator: np.random.Generator) -> None:
