@@ -88,6 +88,7 @@ def _worked_in(
         store,
         tree,
         renewer,
+        pages=view.pages,
         threads=threads,
         recheck=recheck,
         memory_bytes=memory_bytes,

@@ -31,6 +31,7 @@ from rtree_anon.kernels.bundles import (
 )
 from rtree_anon.kernels.constraint import Constraint
 from rtree_anon.kernels.rowwords import unpack_column, unpack_rows
+from rtree_anon.kernels.storedcuts import bits_of_cuts
 from rtree_anon.space import Kind, Space, missing_code
 from rtree_anon.storage.page import empty_run, payloads
 from rtree_anon.tree.build import Boxes, LeafTree, cut_rows
@@ -168,11 +169,11 @@ class Cutter:
         """Units (kernels/bundleplan.py) by their first leaves, the ends of bundles in units, and the units' boxes."""
         fixed = (
             capacity,
-            _bits(cuts.depth) + _bits(cuts.looks_at) + _bits(cuts.threshold) + _bits(cuts.left_set),
+            bits_of_cuts(cuts.depth, cuts.looks_at, cuts.threshold, cuts.left_set),
             HEADER_WORDS + 2 * (self.n_columns + TREE_VECTORS),
         )
         ends, largest = np.empty((2, len(starts) - 1), np.int64)
-        n = sure_units(*cuts.links, starts, self.layout.words.limit, *fixed, ends, largest)
+        n = sure_units(cuts.depth, starts, self.layout.words.limit, *fixed, ends, largest)
         units, largest = np.concatenate(([0], ends[:n])), largest[:n]
         of_units = starts[units]
         lo, hi = np.empty((2, n, self.layout.n_columns), np.uint64)
@@ -246,6 +247,3 @@ def set_first_ids(bundles: Bundles, first_ids: NDArray[np.int64], n_columns: int
 def _codes(stored: NDArray[np.uint64], below: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(stored == 0, MISSING, stored.view(np.int64) + below)
 
-
-def _bits(values: NDArray[np.integer]) -> int:
-    return (int(values.max()) - int(values.min())).bit_length() if len(values) else 0

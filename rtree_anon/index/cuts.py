@@ -28,6 +28,7 @@ from rtree_anon.kernels.storedcuts import (
     WRONG_DEPTH,
     WRONG_KIND,
     WRONG_PLACE,
+    looks_of_cuts,
     problem_of_cuts,
     take_apart,
 )
@@ -93,10 +94,12 @@ class Cuts:
         same.__dict__["links"] = self.links  # where a cached property keeps them
         return same
 
-    @property
+    @cached_property
     def looks_at(self) -> NDArray[np.uint64]:
         """Axis, kind and turn of every cut as one number (kernels/bundles.py)."""
-        return (self.axis.astype(np.uint64) << np.uint64(2)) | (self.is_set * np.uint64(2)) | self.flipped
+        looks_at = np.empty(len(self), np.uint64)
+        looks_of_cuts(self.axis, self.is_set, self.flipped, looks_at)
+        return looks_at
 
     @classmethod
     def from_vectors(

@@ -51,8 +51,10 @@ _PAGES_AT_ONCE = 32
 _GROUPS_AHEAD = 4  # of so many pages that are being made
 _FILL = 0.75  # of a page of ranges that is written anew: room for ranges that will be divided
 _NOWHERE = -1
-_SPREAD_IDS = 1 << 19  # changed at most as a bundle for every id, 8 bytes each; a page of more ids as ranges
+_SPREAD_IDS = 1 << 19  # on a page that is changed as a bundle for every id, 4 bytes each; a page of more as ranges
+_GROUP_IDS = 1 << 17  # on pages that are changed so together: what takes half a megabyte is mostly memory used before
 _RANGE_BITS = 128
+_SPARE_BITS = 1  # of an entry, so that it can be changed in place until there are at least twice as many bundles
 _CHANGES_AT_ONCE = 1 << 18
 
 Ids = NDArray[np.int64]
@@ -159,7 +161,7 @@ class Directory:
         # Neighbouring pages are written anew together, as long as a bundle for every id of theirs fits into memory.
         changes_way = (np.diff(touched) != 1) | (np.diff(in_place) != 0)
         many_pages = np.arange(1, len(touched)) % _PAGES_AT_ONCE == 0
-        many_ids = np.diff(self._first[touched] // _SPREAD_IDS) != 0
+        many_ids = np.diff(self._first[touched] // _GROUP_IDS) != 0
         breaks = np.flatnonzero(changes_way | many_pages | many_ids) + 1
         groups = list(zip([0, *breaks.tolist()], [*breaks.tolist(), len(touched)], strict=True))
 
@@ -214,9 +216,14 @@ class Directory:
 
     def _pages_of(self, ascending: Ids) -> tuple[Ids, Ids]:
         """The directory pages (by number) that ascending ids would be on, and where the ids of each begin."""
-        number = np.maximum(np.searchsorted(self._first, ascending, "right") - 1, 0)
-        begin = np.flatnonzero(np.diff(number, prepend=-1))
-        return number[begin], begin
+        if len(ascending) < len(self._first):  # search for the few among the many
+            number = np.maximum(np.searchsorted(self._first, ascending, "right") - 1, 0)
+            begin = np.flatnonzero(np.diff(number, prepend=-1))
+            return number[begin], begin
+        ends = np.append(np.searchsorted(ascending, self._first[1:]), len(ascending))
+        begin = np.append(0, ends[:-1])
+        touched = np.flatnonzero(ends > begin)
+        return touched, begin[touched]
 
     def _read(self, numbers: Ids) -> list[Page]:
         """Pages by number; those that are not remembered are read with one call."""
@@ -259,7 +266,7 @@ class _Writer:
         n = fill_pages(ranges.first, ranges.end, ranges.name, len(ranges), fill, words, lengths, lowest)
         return _Draft(run[:n], lengths[:n], lowest[:n])
 
-    def by_id(self, names: Ids, first: int, bits: int) -> _Draft:
+    def by_id(self, names: NDArray[np.int32], first: int, bits: int) -> _Draft:
         """Pages for ids first, first + 1, …, given by the bundle of each, in so many bits; -1 for none."""
         n_page = (self._n_words - DENSE_WORDS) * 64 // bits
         run, words, lengths, lowest = self._room(-(-len(names) // n_page))
@@ -320,11 +327,11 @@ def _made_anew(writer: _Writer, pages: list[Page], first: int, ids: Ids, names: 
     lowest = min(first, int(ids[0]))
     n_ids = max(page_end(pages[-1]), int(ids[-1]) + 1) - lowest
     if n_ids <= _SPREAD_IDS:
-        by_id = np.full(n_ids, _NOWHERE, np.int64)
+        by_id = np.full(n_ids, _NOWHERE, np.int32)
         for page in pages:
             spread_page(page, lowest, by_id)
         by_id[ids - lowest] = names
-        bits = (int(by_id.max()) + 1).bit_length()
+        bits = (int(by_id.max()) + 1).bit_length() + _SPARE_BITS
         if count_ranges(by_id) * _RANGE_BITS > n_ids * bits:  # as most ids are that came with inserts
             return writer.by_id(by_id, lowest, bits)
     return writer.ranges(_ranges_of(pages).changed(ids, names))

@@ -55,12 +55,14 @@ from rtree_anon.kernels.stretches import (
     gather_words,
     leaf_of_rows,
     mark_deleted,
+    merge_by_leaf,
     moved_rows,
     read_bundles,
     renumber_leaves,
     roots_of_bundles,
     route_rows,
     sort_by_leaf,
+    successors,
 )
 from rtree_anon.kernels.upkeep import choose_regions, settle_leaves
 from rtree_anon.models.compiling import groups_satisfy
@@ -106,7 +108,7 @@ class Renewed:
 
     bundles: Bundles
     kept: Ids
-    moved: Ids
+    moved: NDArray[np.integer]
     moved_to: NDArray[np.int32]
     n_recut: int  # rows in regions that were cut again
 
@@ -187,20 +189,22 @@ class Renewer:
         """
         n_old, n_leaves, cuts = len(stretch.words), len(stretch.sizes), stretch.cuts
         leaf = self._room("leaf", n_old + len(added), np.int32)
-        leaf_of_rows(stretch.sizes, leaf)
-        if len(gone):
-            self._delete(stretch, gone, leaf[:n_old])
         if len(added):
             self._route(added, ends, stretch.roots, cuts, leaf[n_old:])
         changed = np.zeros(n_leaves, np.bool_)
         changed[leaf[n_old:]] = True
-        if len(gone) and self.cutter.model is None:
-            counts = np.empty(n_leaves, np.int64)
-            if count_leaves(leaf, counts) < self.cutter.k and len(cuts):
-                cuts, changed = self._settled(stretch.words, added, leaf, counts, changed, cuts)
-        starts = np.empty(len(cuts) + 2, np.int64)
         source = self._room("source", len(leaf), np.int64)
-        sort_by_leaf(leaf, len(cuts) + 1, starts, source)
+        if len(gone):
+            leaf_of_rows(stretch.sizes, leaf)
+            self._delete(stretch, gone, leaf[:n_old])
+            counts = np.empty(n_leaves, np.int64)
+            if count_leaves(leaf, counts) < self.cutter.k and len(cuts) and self.cutter.model is None:
+                cuts, changed = self._settled(stretch.words, added, leaf, counts, changed, cuts)
+            starts = np.empty(len(cuts) + 2, np.int64)
+            sort_by_leaf(leaf, len(cuts) + 1, starts, source)
+        else:
+            starts = np.empty(n_leaves + 1, np.int64)
+            merge_by_leaf(stretch.sizes, leaf[n_old:], starts, source)
         source = source[: starts[-1]]
         constraint = None
         if self.cutter.model is not None:
@@ -328,17 +332,11 @@ class Renewer:
         ends = np.cumsum(bundles.n_rows)
         shared = np.zeros((len(ends), len(old_ends)), np.int64)
         count_origins(order, old_ends, ends, shared)
-        kept = np.full(len(ends), -1)
-        taken = np.zeros(len(old_ends), np.bool_)
-        for number in np.argsort(-shared.max(axis=1), kind="stable").tolist():
-            best = int(shared[number].argmax())
-            if shared[number, best] and not taken[best]:
-                taken[best] = True
-                kept[number] = best
-        n_most = len(order) - int(shared[kept >= 0, kept[kept >= 0]].sum())
-        moved, moved_to = np.empty(n_most, np.int64), np.empty(n_most, np.int32)
+        kept = np.empty(len(ends), np.int64)
+        n_moved = len(order) - successors(shared, kept)
+        moved, moved_to = np.empty(n_moved + 1, np.int64), np.empty(n_moved + 1, np.int32)
         n = moved_rows(words, self.cutter.layout.words, order, old_ends, ends, kept, moved, moved_to)
-        return Renewed(bundles, kept, moved[:n], moved_to[:n], n_recut)
+        return Renewed(bundles, kept, _short(moved[:n]), moved_to[:n], n_recut)
 
     def _ranked(self, old: Words, added: Words) -> tuple[Grid, NDArray[np.int32]]:
         """All rows as lines, where their codes are too wide for the kernels: these get ranks among the stretch's."""
@@ -424,6 +422,11 @@ class Renewer:
         effort, worth, *scratch = made[n_axes, k]
         guard = None if constraint is None else guard_for(constraint, SEARCHED_ROWS)
         return (np.zeros(d, np.bool_), effort, worth, seed, *scratch, guard)
+
+
+def _short(ids: Ids) -> NDArray[np.integer]:
+    """Ids in half the memory, where none is too large."""
+    return ids.astype(np.uint32) if len(ids) and int(ids.max()) < 1 << 32 else ids
 
 
 def _damaged(problem: int) -> CorruptionError:

@@ -44,9 +44,9 @@ from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.kernels.stretches import gather_words, sort_by_leaf
 from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves
 from rtree_anon.storage.page import payloads
-from rtree_anon.storage.protocol import PageStore
+from rtree_anon.storage.protocol import PageReader, PageStore
 
-STRETCH_ROWS = 64_000  # large enough that what a stretch costs besides its rows does not matter
+STRETCH_ROWS = 100_000  # large enough that what a stretch costs besides its rows hardly matters
 _BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
 _BYTES_PER_MOVED = 256  # of memory to each row that changes bundles, beside those of the batch, which have their share
@@ -79,18 +79,22 @@ class Updating:
         tree: UpperTree,
         renewer: Renewer,
         *,
+        pages: PageReader | None = None,
         threads: int,
         recheck: bool = False,
         memory_bytes: int = STRETCH_ROWS * _BYTES_PER_ROW,
         tell: Callable[[list[Moved]], None] | None = None,
     ) -> None:
-        """`recheck`: leaves that the batch does not touch may break the model after it.
+        """`pages` reads what the tree stands on beside the store, where calls of one thread wait for those of others.
+
+        `recheck`: leaves that the batch does not touch may break the model after it.
 
         `tell` takes, and uses up, rows that are in another bundle now, whenever there are many.
         """
         self._stretch_rows = min(STRETCH_ROWS, memory_bytes // _BYTES_PER_ROW)
         self._tell, self._spare_moved, self._n_moved = tell, memory_bytes // _BYTES_PER_MOVED, 0
         self.store, self.tree, self.renewer, self.threads, self._recheck = store, tree, renewer, threads, recheck
+        self._pages = store if pages is None else pages
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
         self._moved: list[Moved] = []
@@ -199,7 +203,7 @@ class Updating:
         """Bundles that the batch does not touch and that have a leaf which breaks the model."""
         cutter = self.renewer.cutter
         assert cutter.model is not None
-        reader = BundleReader(self.store, base, cutter.space, cutter.n_columns - len(cutter.space) - 1)
+        reader = BundleReader(self._pages, base, cutter.space, cutter.n_columns - len(cutter.space) - 1)
         broken = np.zeros(len(base), np.bool_)
         first = 0
         for read in runs_of(reader, 0, len(base)):
@@ -302,7 +306,7 @@ class Updating:
         """Bundles in order, and the cuts between them, by number."""
         ids = pages_of(tree, numbers)
         run = np.empty((len(ids), self.store.page_bytes), np.uint8)
-        lengths = self.store.read_run(ids, run)
+        lengths = self._pages.read_run(ids, run)
         payload_words, page_words = payloads(run).shape[1] // 8, run.shape[1] // 8
         content, n_words = run.view(np.uint64).reshape(-1), lengths.astype(np.int64) // 8
         n_pages = tree.n_pages[numbers]
@@ -325,7 +329,7 @@ class Updating:
         nameless = np.flatnonzero(kept < 0)
         names[nameless] = self._next_name + np.arange(len(nameless))
         self._next_name += len(nameless)
-        self._moved.append((short_ids(renewed.moved), names.astype(np.int32)[renewed.moved_to]))
+        self._moved.append((renewed.moved, names.astype(np.int32)[renewed.moved_to]))
         self._n_moved += len(renewed.moved)
         return self._write_pages(renewed.bundles, own), names
 
@@ -349,11 +353,6 @@ class Updating:
     def _outcome(self, tree: UpperTree) -> Outcome:
         dropped = np.concatenate([np.empty(0, np.uint64), *self._dropped])
         return Outcome(tree, self._moved, dropped, self._n_bundles, self._n_recut, self._n_pages)
-
-
-def short_ids(ids: Ids) -> NDArray[np.integer]:
-    """Ids in half the memory, where none is too large."""
-    return ids.astype(np.uint32) if len(ids) and int(ids.max()) < 1 << 32 else ids
 
 
 def rows_at(words: Words, places: NDArray[np.integer]) -> Words:

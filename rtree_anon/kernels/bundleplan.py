@@ -21,52 +21,59 @@ from rtree_anon.kernels.jit import kernel
 from rtree_anon.kernels.leaforder import list_nodes
 from rtree_anon.kernels.rowwords import limit_mask
 
+_SIZE_BITS = 16  # are more than the sizes of nearly all leaves take
 
 @kernel
-def sure_units(left, right, root, starts, limits, capacity, cut_bits, extra_words, ends, largest):
+def sure_units(depth, starts, limits, capacity, cut_bits, extra_words, ends, largest):
     """Divide leaves in order into units that fit `capacity` words in any case, each a whole subtree; their number.
 
-    ends[u] is the first leaf behind unit u, largest[u] the rows of its largest leaf. limits[c] is the largest stored
-    number of column c. A leaf that may not fit is a unit of its own. See `plan_bundles` for the rest.
+    ends[u] is the first leaf behind unit u, largest[u] the rows of its largest leaf. `depth` has the depths of the
+    cuts, limits[c] is the largest stored number of column c. A leaf that may not fit is a unit of its own. See
+    `plan_bundles` for the rest.
+
+    One pass from the first leaf to the last: a subtree is complete where a cut above it follows. What it takes grows
+    with what is in it, so that one with a side that does not fit need not be looked at.
     """
-    n_inner = left.shape[0]
-    first = np.empty(n_inner, np.int64)
-    last = np.empty(n_inner, np.int64)
-    most = np.empty(n_inner, np.int64)  # rows of a leaf below the node
-    todo = np.empty(n_inner + 2, np.int64)
-    visit = np.empty(n_inner, np.int64)
-    n_visited = list_nodes(left, right, root, todo, visit)
-    for v in range(n_visited - 1, -1, -1):
-        node = visit[v]
-        one, other = left[node], right[node]
-        first[node] = first[one] if one >= 0 else ~one
-        last[node] = last[other] if other >= 0 else ~other
-        most_one = most[one] if one >= 0 else starts[~one + 1] - starts[~one]
-        most_other = most[other] if other >= 0 else starts[~other + 1] - starts[~other]
-        most[node] = max(most_one, most_other)
+    n_inner = depth.shape[0]
+    bits = np.empty(limits.shape[0], np.int64)
+    for c in range(limits.shape[0]):
+        bits[c] = bits_of(limits[c])
+    row_bits = bits.sum()
+    rounding = extra_words + limits.shape[0] + 6  # words that are only begun, and those that `tree_words` adds
+    side_depth = np.empty(n_inner, np.int64)  # of cuts whose right side is not complete; of their left side:
+    side_begin = np.empty(n_inner, np.int64)
+    side_most = np.empty(n_inner, np.int64)  # rows of a leaf
+    side_fits = np.empty(n_inner, np.bool_)
+    top = 0
     n_units = 0
-    todo[0] = root
-    top = 1
-    while top > 0:
-        top -= 1
-        node = todo[top]
-        if node < 0:
-            ends[n_units] = ~node + 1
-            largest[n_units] = starts[~node + 1] - starts[~node]
-            n_units += 1
-            continue
-        n_rows = starts[last[node] + 1] - starts[first[node]]
-        size = extra_words + tree_words(last[node] + 1 - first[node], most[node], cut_bits)
-        for c in range(limits.shape[0]):
-            size += vector_words(n_rows, bits_of(limits[c]))
-        if size <= capacity:
-            ends[n_units] = last[node] + 1
-            largest[n_units] = most[node]
-            n_units += 1
-        else:
-            todo[top] = right[node]
-            todo[top + 1] = left[node]
-            top += 2
+    for leaf in range(n_inner + 1):
+        begin, most, fits = leaf, starts[leaf + 1] - starts[leaf], True
+        ends[n_units] = leaf + 1
+        largest[n_units] = most
+        n_units += 1
+        following = np.int64(depth[leaf]) if leaf < n_inner else np.int64(-1)
+        while top > 0 and side_depth[top - 1] > following:
+            top -= 1
+            begin, most, fits = side_begin[top], max(most, side_most[top]), fits and side_fits[top]
+            if not fits:
+                continue
+            n_leaves, n_rows = leaf + 1 - begin, starts[leaf + 1] - starts[begin]
+            bound = rounding + ((n_rows * row_bits + n_leaves * (cut_bits + _SIZE_BITS)) >> 6)
+            if bound > capacity or most >= 1 << _SIZE_BITS:
+                size = extra_words + tree_words(n_leaves, most, cut_bits)
+                for c in range(bits.shape[0]):
+                    size += vector_words(n_rows, bits[c])
+                fits = size <= capacity
+            if fits:  # both sides are one unit each
+                n_units -= 1
+                ends[n_units - 1] = leaf + 1
+                largest[n_units - 1] = most
+        if leaf < n_inner:
+            side_depth[top] = following
+            side_begin[top] = begin
+            side_most[top] = most
+            side_fits[top] = fits
+            top += 1
     return n_units
 
 

@@ -1,14 +1,44 @@
-"""Cuts as bundles store them (kernels/bundles.py), taken apart and looked at before anything relies on them."""
+"""Cuts as bundles store them (kernels/bundles.py): what is stored of them, and how much room that takes; taken apart,
+and looked at before anything relies on them.
+"""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
+import numpy as np
+
+from rtree_anon.kernels.bundles import bits_of
 from rtree_anon.kernels.jit import kernel
 
 SOUND, WRONG_DEPTH, WRONG_AXIS, WRONG_KIND, WRONG_PLACE = 0, 1, 2, 3, 4
 MOST_DEPTH = 2**20
 _MOST_AXIS = 2**15  # axes are 16-bit numbers
+
+
+@kernel
+def looks_of_cuts(axis, is_set, flipped, looks_at):
+    """Axis, kind and turn of every cut as one number."""
+    for i in range(axis.shape[0]):
+        looks_at[i] = (np.uint64(axis[i]) << np.uint64(2)) | np.uint64(2 * is_set[i] + flipped[i])
+
+
+@kernel
+def bits_of_cuts(depth, looks_at, threshold, left_set):
+    """How many bits a cut takes at most, stored with others as what it is above the smallest of them."""
+    if depth.shape[0] == 0:
+        return 0
+    return _bits_between(depth) + _bits_between(looks_at) + _bits_between(threshold) + _bits_between(left_set)
+
+
+@kernel
+def _bits_between(numbers):
+    least = numbers[0]
+    most = numbers[0]
+    for i in range(numbers.shape[0]):
+        least = min(least, numbers[i])
+        most = max(most, numbers[i])
+    return bits_of(np.uint64(most) - np.uint64(least))  # modulo 2**64
 
 
 @kernel

@@ -352,25 +352,78 @@ def count_origins(order, old_ends, new_ends, shared):
 
 
 @kernel
+def successors(shared, kept):
+    """kept[b] becomes the old bundle whose place new bundle b takes; the number of rows that stay with it, of all.
+
+    That is the one that it has most rows of (shared[b, o] of bundle o), unless another bundle has more of its rows, or
+    came first; then it is -1.
+    """
+    n_new, n_old = shared.shape
+    best = np.empty(n_new, np.int64)
+    most = np.empty(n_new, np.int64)
+    for b in range(n_new):
+        best[b] = 0
+        for o in range(n_old):
+            if shared[b, o] > shared[b, best[b]]:
+                best[b] = o
+        most[b] = shared[b, best[b]]
+    taken = np.zeros(n_old, np.bool_)
+    n_stay = np.int64(0)
+    for b in np.argsort(-most, kind="mergesort"):
+        kept[b] = -1
+        if most[b] > 0 and not taken[best[b]]:
+            taken[best[b]] = True
+            kept[b] = best[b]
+            n_stay += most[b]
+    return n_stay
+
+
+@kernel
 def moved_rows(words, layout, order, old_ends, new_ends, kept, ids, bundles):
     """Ids of rows whose new bundle b is not what became of their old one, kept[b], and b; their number.
 
-    Rows are words[word, row], those of the bundles one after the other.
+    Rows are words[word, row], those of the bundles one after the other. There is room for one row more: every row is
+    written, and counts only if it moved, which no processor could guess.
     """
     c = layout.word.shape[0] - 1
     w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
     mask = limit_mask(layout.limit[c])
-    n = 0
+    n = np.uint64(0)
     begin = np.int64(0)
     for b in range(new_ends.shape[0]):
         low = high = np.int64(0)  # rows of the bundle that it takes the place of
         if kept[b] >= 0:
             high = old_ends[kept[b]]
             low = old_ends[kept[b] - 1] if kept[b] > 0 else np.int64(0)
-        for i in range(begin, new_ends[b]):
-            if not low <= order[i] < high:
-                ids[n] = np.int64((words[w, i] >> shift) & mask) + below
-                bundles[n] = b
-                n += 1
+        column, places = words[w, begin : new_ends[b]], order[begin : new_ends[b]]
+        for i in range(places.shape[0]):
+            ids[n] = np.int64((column[i] >> shift) & mask) + below
+            bundles[n] = b
+            n += np.uint64((places[i] < low) | (places[i] >= high))
         begin = new_ends[b]
-    return n
+    return np.int64(n)
+
+
+@kernel
+def merge_by_leaf(sizes, leaf, starts, source):
+    """Rows by leaf: old ones, leaf by leaf, and added ones, of which row i goes to leaf[i], behind those of its leaf.
+
+    Leaf l has rows source[starts[l]:starts[l+1]]; added rows are numbered behind the old ones, and keep their order.
+    What `sort_by_leaf` gives, where no row goes.
+    """
+    n_leaves = sizes.shape[0]
+    at = np.zeros(n_leaves + 1, np.int64)  # the number of added rows by leaf, then where the next one goes
+    for i in range(leaf.shape[0]):
+        at[leaf[i]] += 1
+    row = np.int64(0)
+    starts[0] = 0
+    for l in range(n_leaves):
+        begin = starts[l]
+        starts[l + 1] = begin + sizes[l] + at[l]
+        at[l] = begin + sizes[l]
+        for i in range(sizes[l]):
+            source[begin + i] = row + i
+        row += sizes[l]
+    for i in range(leaf.shape[0]):
+        source[at[leaf[i]]] = row + i
+        at[leaf[i]] += 1

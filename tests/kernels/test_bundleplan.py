@@ -61,11 +61,9 @@ def test_the_largest_subtrees_that_fit(tree: Tree, bits: list[int], capacity: in
     for c in range(len(bits)):
         words[layout.words.word[c]] |= stored[:, c] << layout.words.shift[c]
     depth = np.array(depths(tree), np.int32)
-    first, second = np.empty((2, n - 1), np.int64)
-    root = link_nodes(depth, first, second)
     ends, largest = np.empty((2, n), np.int64)
     fixed = capacity, CUT_BITS, EXTRA_WORDS
-    n_units = sure_units(first, second, root, starts, layout.words.limit, *fixed, ends, largest)
+    n_units = sure_units(depth, starts, layout.words.limit, *fixed, ends, largest)
     units = np.concatenate(([0], ends[:n_units]))
     assert largest[:n_units].tolist() == [max(sizes[a:b]) for a, b in pairwise(units)]
     lo, hi = np.empty((2, n_units, len(bits)), np.uint64)
@@ -73,8 +71,8 @@ def test_the_largest_subtrees_that_fit(tree: Tree, bits: list[int], capacity: in
     for u in range(n_units):
         rows = stored[starts[units[u]] : starts[units[u + 1]]]
         assert np.array_equal(lo[u], rows.min(axis=0)) and np.array_equal(hi[u], rows.max(axis=0))
-    root = link_nodes(depth[units[1:-1] - 1], first, second)
-    left, right = first[: n_units - 1], second[: n_units - 1]
+    left, right = np.empty((2, n_units - 1), np.int64)
+    root = link_nodes(depth[units[1:-1] - 1], left, right)
     found = plan_bundles(left, right, root, starts[units], units, largest, lo, hi, *fixed, ends)
     leaves = np.diff(np.concatenate(([0], units[ends[:found]]))).tolist()
     assert leaves == naive_plan(tree, stored, sizes, capacity)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index.cuts import Cuts, checked
+from rtree_anon.kernels.storedcuts import bits_of_cuts
 from rtree_anon.space import Axis, Kind, Space
 from tests.kernels.test_upkeep import TREES, Tree, depths
 
@@ -29,6 +30,9 @@ def test_sound_cuts_are_taken_apart(tree: Tree, data: st.DataObject) -> None:
     flipped = data.draw(st.lists(st.booleans(), min_size=len(depth), max_size=len(depth)))
     cuts = stored(depth, [4 * axis + 2 * SET_AXES[axis] + turn for axis, turn in zip(axes, flipped, strict=True)])
     assert checked(cuts, SPACE) is cuts
+    assert cuts.looks_at.tolist() == [
+        4 * axis + 2 * SET_AXES[axis] + turn for axis, turn in zip(axes, flipped, strict=True)
+    ]
     assert cuts.depth.tolist() == depth and cuts.axis.tolist() == axes and cuts.flipped.tolist() == flipped
     assert cuts.is_set.tolist() == [SET_AXES[axis] for axis in axes]
     same = cuts.deeper_by(7).renumbered()
@@ -53,3 +57,17 @@ def test_sound_cuts_are_taken_apart(tree: Tree, data: st.DataObject) -> None:
 def test_impossible_cuts(depth: list[int], looks_at: list[int], what: str) -> None:
     with pytest.raises(CorruptionError, match=what):
         checked(stored(depth, looks_at), SPACE)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 2**10)] * 2, *[st.integers(-(2**63), 2**63 - 1)] * 2), max_size=6))
+def test_the_bits_of_cuts(rows: list[tuple[int, ...]]) -> None:
+    columns = [np.array([row[number] for row in rows], np.int64) for number in range(4)]
+    left_set = columns[3].view(np.uint64)
+    expected = sum(
+        (max(numbers) - min(numbers)).bit_length()
+        for numbers in ([int(x) for x in column] for column in (*columns[:3], left_set))
+        if numbers
+    )
+    found = bits_of_cuts(columns[0].astype(np.int32), columns[1].view(np.uint64), columns[2], left_set)
+    assert found == expected

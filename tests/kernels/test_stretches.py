@@ -18,10 +18,13 @@ from rtree_anon.kernels.stretches import (
     gather_by_word,
     gather_words,
     mark_deleted,
+    merge_by_leaf,
     moved_rows,
     read_bundle,
     roots_of_bundles,
     route_rows,
+    sort_by_leaf,
+    successors,
 )
 from rtree_anon.space import missing_code
 from tests.kernels.test_bundles import contents, cut_to_bundles
@@ -112,7 +115,7 @@ def test_moved_rows(table: Table, n_old: int, n_new: int, seed: int) -> None:
             expected[b, o] += 1
     assert np.array_equal(shared, expected)
     kept = np.array([generator.integers(-1, n_old) for _ in range(n_new)])
-    ids, to = np.empty(n, np.int64), np.empty(n, np.int64)
+    ids, to = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     by_word = np.ascontiguousarray(words.T)
     n_moved = moved_rows(by_word, cutter.layout.words, order, old_ends, new_ends, kept, ids, to)
     own = bundle.ids
@@ -130,3 +133,31 @@ def test_rows_are_gathered(n_old: int, n_added: int, n_words: int, seed: int) ->
     gather_words(rows[:n_old], rows[n_old:], order, out)
     gather_by_word(rows[:n_old], rows[n_old:], order, by_word)
     assert np.array_equal(out, rows[order]) and np.array_equal(by_word, rows[order].T)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32))
+def test_a_new_bundle_takes_the_place_of_the_one_it_has_most_rows_of(n_new: int, n_old: int, seed: int) -> None:
+    shared = np.random.default_rng(seed).integers(0, 4, (n_new, n_old))
+    kept = np.empty(n_new, np.int64)
+    n_stay = successors(shared, kept)
+    free, expected = set(range(n_old)), [-1] * n_new
+    for b in sorted(range(n_new), key=lambda b: -shared[b].max()):
+        best = shared[b].tolist().index(shared[b].max())
+        if best in free and shared[b].max() > 0:
+            free.remove(best)
+            expected[b] = best
+    assert kept.tolist() == expected
+    assert n_stay == sum(shared[b, o] for b, o in enumerate(expected) if o >= 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.integers(0, 20), st.integers(0, 2**32))
+def test_added_rows_come_behind_those_of_their_leaves(sizes: list[int], n_added: int, seed: int) -> None:
+    leaf = np.random.default_rng(seed).integers(0, len(sizes), n_added).astype(np.int32)
+    every = np.concatenate((np.repeat(np.arange(len(sizes)), sizes), leaf)).astype(np.int32)
+    starts, expected_starts = np.empty((2, len(sizes) + 1), np.int64)
+    source, expected = np.empty((2, len(every)), np.int64)
+    merge_by_leaf(np.array(sizes), leaf, starts, source)
+    sort_by_leaf(every, len(sizes), expected_starts, expected)
+    assert starts.tolist() == expected_starts.tolist() and source.tolist() == expected.tolist()
