@@ -246,4 +246,3 @@ def set_first_ids(bundles: Bundles, first_ids: NDArray[np.int64], n_columns: int
 
 def _codes(stored: NDArray[np.uint64], below: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(stored == 0, MISSING, stored.view(np.int64) + below)
-

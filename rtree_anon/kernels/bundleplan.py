@@ -23,6 +23,7 @@ from rtree_anon.kernels.rowwords import limit_mask
 
 _SIZE_BITS = 16  # are more than the sizes of nearly all leaves take
 
+
 @kernel
 def sure_units(depth, starts, limits, capacity, cut_bits, extra_words, ends, largest):
     """Divide leaves in order into units that fit `capacity` words in any case, each a whole subtree; their number.

@@ -417,13 +417,13 @@ def merge_by_leaf(sizes, leaf, starts, source):
         at[leaf[i]] += 1
     row = np.int64(0)
     starts[0] = 0
-    for l in range(n_leaves):
-        begin = starts[l]
-        starts[l + 1] = begin + sizes[l] + at[l]
-        at[l] = begin + sizes[l]
-        for i in range(sizes[l]):
+    for here in range(n_leaves):
+        begin = starts[here]
+        starts[here + 1] = begin + sizes[here] + at[here]
+        at[here] = begin + sizes[here]
+        for i in range(sizes[here]):
             source[begin + i] = row + i
-        row += sizes[l]
+        row += sizes[here]
     for i in range(leaf.shape[0]):
         source[at[leaf[i]]] = row + i
         at[leaf[i]] += 1
