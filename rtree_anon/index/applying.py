@@ -99,7 +99,7 @@ def _worked_in(
 
 def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pending: Pending, threads: int) -> None:
     left = pending.gone()
-    if len(left):  # a row that was updated is deleted and comes again
+    if len(left) and pending.n_rows:  # a row that was updated is deleted and comes again
         left = left[pending.find(left) < 0]
     outcome.moved.append((left, np.full(len(left), -1, np.int32)))
     directory.change(store, outcome.moved, threads)

@@ -116,13 +116,13 @@ class Directory:
         """The pages that it uses."""
         return self._page.astype(np.uint64)
 
-    def find(self, ids: Ids) -> Ids:
+    def find(self, ids: Ids) -> NDArray[np.int32]:
         """The name of the bundle of every row, -1 where there is no such row. Reads the pages of these ids."""
         if not len(self._first) or not len(ids):
-            return np.full(len(ids), _NOWHERE)
+            return np.full(len(ids), _NOWHERE, np.int32)
         is_ascending = bool((ids[1:] > ids[:-1]).all())  # then no memory is needed for their order
         ascending, order = (ids, None) if is_ascending else ordered(ids)
-        names = np.empty(len(ids), np.int64)
+        names = np.empty(len(ids), np.int32)
         number, begin = self._pages_of(ascending)
         ends = [*begin[1:].tolist(), len(ids)]
         for at in range(0, len(number), _PAGES_AT_ONCE):
@@ -132,7 +132,7 @@ class Directory:
                 find_on_page(page, ascending[a:b], names[a:b])
         if order is None:
             return names
-        found = np.empty(len(ids), np.int64)
+        found = np.empty(len(ids), np.int32)
         found[order] = names
         return found
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.index.sorting import ordered
+from rtree_anon.index.sorting import ordered, sorted_ids
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.int32]
@@ -43,6 +43,52 @@ class _Span:
     @property
     def end(self) -> int:
         return self.first + self.n
+
+
+class IdSet:
+    """Ids that are looked for and listed, each added once: runs as those of `IdRuns`, without numbers."""
+
+    def __init__(self) -> None:
+        self._runs: list[Ids] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs))
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory they take."""
+        return sum(run.nbytes for run in self._runs)
+
+    def add(self, ids: Ids) -> None:
+        """Further ids."""
+        if not len(ids):
+            return
+        new = _ascending(ids)
+        while self._runs and len(self._runs[-1]) < 2 * len(new):
+            new = _ascending(np.concatenate((self._runs.pop(), new)))
+        self._runs.append(new)
+
+    def has(self, ids: Ids) -> NDArray[np.bool_]:
+        """Which of these ids were added."""
+        found = np.zeros(len(ids), np.bool_)
+        if not self._runs:
+            return found
+        ascending, order = ordered(ids) if len(ids) >= _MANY_IDS else (ids, None)
+        there = found.copy()
+        for run in self._runs:
+            there |= run[np.minimum(np.searchsorted(run, ascending), len(run) - 1)] == ascending
+        if order is None:
+            return there
+        found[order] = there
+        return found
+
+    def ids(self) -> Ids:
+        """All of them, ascending."""
+        if len(self._runs) > 1:
+            every = np.concatenate(self._runs)
+            self._runs.clear()  # there is no room for all of them twice
+            self._runs.append(_ascending(every))
+        return self._runs[0] if self._runs else np.empty(0, np.int64)
 
 
 class IdRuns:
@@ -98,13 +144,6 @@ class IdRuns:
             np.copyto(found, run.numbers[at], where=run.ids[at] == ids)
         return found
 
-    def ids(self) -> Ids:
-        """All of them, ascending."""
-        every = [np.arange(span.first, span.end) for span in self._spans] + [run.ids for run in self._runs]
-        if len(every) == 1:
-            return every[0]
-        return ordered(np.concatenate([np.empty(0, np.int64), *every]))[0]
-
     def by_number(self) -> Callable[[int, int], Ids]:
         """What gives the ids of numbers from one to another; numbers 0, 1, … must have been added once each."""
         if not self._runs:
@@ -146,6 +185,10 @@ def _meets(run: _Run, begin: int, end: int) -> bool:
     """Whether a run has an id from begin to end-1."""
     low, high = np.searchsorted(run.ids, [begin, end])
     return int(low) < int(high)
+
+
+def _ascending(ids: Ids) -> Ids:
+    return ids if bool((ids[1:] > ids[:-1]).all()) else sorted_ids(ids)
 
 
 def _sorted(ids: Ids, numbers: Numbers) -> _Run:

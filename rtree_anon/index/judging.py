@@ -58,7 +58,7 @@ class Judging:
         return self._made[model]
 
     def table_after(
-        self, model: StoredModel, gone: NDArray[np.int64], gone_from: NDArray[np.int64], added: Counts
+        self, model: StoredModel, gone: NDArray[np.int64], gone_from: NDArray[np.integer], added: Counts
     ) -> tuple[dict[str, Distribution], bool]:
         """What groups are compared with when rows have gone from the bundles of these names and others have come.
 

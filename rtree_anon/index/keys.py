@@ -25,7 +25,7 @@ class SharedIdError(Exception):
     """Two different keys have one id: their rows need other ids."""
 
 
-def stored_keys(reader: BundleReader, stored: StoredColumns, ids: Ids, names: Ids) -> Codes:
+def stored_keys(reader: BundleReader, stored: StoredColumns, ids: Ids, names: NDArray[np.integer]) -> Codes:
     """The keys, as codes [column, row], of rows that are in the bundles with these names. Reads each bundle once."""
     column = stored.key_column
     assert column is not None
@@ -84,7 +84,7 @@ def refuse(stored: StoredColumns, keys: Codes, taken: Ids, more: str = "") -> No
     raise InputError(f"the key {shown} names more than one row{more}", row=first + 1, column=stored.key_column.name)
 
 
-def _places(ordered: Ids, wanted: Ids) -> Ids:
+def _places(ordered: Ids, wanted: NDArray[np.integer]) -> Ids:
     """Where ascending numbers have the wanted ones, all of which must be there."""
     places = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
     if not np.array_equal(ordered[places], wanted):

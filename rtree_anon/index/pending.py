@@ -18,16 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.errors import CorruptionError
-from rtree_anon.index.id_runs import IdRuns
+from rtree_anon.index.id_runs import IdRuns, IdSet
 from rtree_anon.index.rowlayout import RowLayout, layout_of
 from rtree_anon.kernels.rowwords import pack_columns, range_of_columns, repack_rows, unpack_column
 from rtree_anon.space import missing_code
 
 LOOSE_ROWS = 4096
-_CHECKPOINT_ROW_BYTES = (
-    36  # for each row: an id in its words, where it goes, and its entry in the directory, to be sorted
-)
-_CHECKPOINT_GONE_BYTES = 36  # for each row that is to go: its bundle, and the order in which these are read
+_CHECKPOINT_ROW_BYTES = 20  # for each row: its id in its words, where it goes, and its entry in the directory
+_CHECKPOINT_GONE_BYTES = 28  # for each row that is to go: its bundle twice, its id and place by bundle, its entry
 _MISSING = np.int64(missing_code(np.int64))
 
 Ids = NDArray[np.int64]
@@ -74,7 +72,7 @@ class Pending:
         self._n_row_bytes = 0  # of blocks and of what is loose
         self._alive: NDArray[np.bool_] | None = None  # where a row was dropped
         self._places = IdRuns()
-        self._gone = IdRuns()  # rows of the tree that are to go
+        self._gone = IdSet()  # rows of the tree that are to go
 
     @property
     def n_rows(self) -> int:
@@ -152,11 +150,11 @@ class Pending:
 
     def is_gone(self, ids: Ids) -> NDArray[np.bool_]:
         """Which of these rows of the tree are to go."""
-        return self._gone.find(ids) >= 0
+        return self._gone.has(ids)
 
     def remove(self, ids: Ids) -> None:
         """Rows of the tree are to go."""
-        self._gone.add(ids, np.zeros(len(ids), np.int32))
+        self._gone.add(ids)
 
     def gone(self) -> Ids:
         """The rows of the tree that are to go, ascending."""

@@ -177,15 +177,15 @@ class Renewer:
         return Stretch(words, sizes, cuts, np.cumsum(bundles.n_rows), roots)
 
     def rows_left(self, stretch: Stretch, gone: Ids) -> Words:
-        """The rows of a stretch that is dissolved, without those that are deleted."""
+        """The rows of a bundle that is dissolved, without those that are deleted."""
         leaf = np.zeros(len(stretch.words), np.int32)
-        self._delete(stretch, gone, leaf)
+        self._delete(stretch, gone, np.array([len(gone)]), leaf)
         return stretch.words[leaf >= 0]
 
-    def renew(self, stretch: Stretch, added: Words, ends: Ids, gone: Ids, seed: int) -> Renewed:
+    def renew(self, stretch: Stretch, added: Words, ends: Ids, gone: Ids, gone_ends: Ids, seed: int) -> Renewed:
         """Work packed rows and deleted ids into a stretch. At least one row must be left.
 
-        Added rows come bundle by bundle, those of bundle b up to ends[b].
+        Both come bundle by bundle: added rows of bundle b up to ends[b], ids of rows that it loses up to gone_ends[b].
         """
         n_old, n_leaves, cuts = len(stretch.words), len(stretch.sizes), stretch.cuts
         leaf = self._room("leaf", n_old + len(added), np.int32)
@@ -196,7 +196,7 @@ class Renewer:
         source = self._room("source", len(leaf), np.int64)
         if len(gone):
             leaf_of_rows(stretch.sizes, leaf)
-            self._delete(stretch, gone, leaf[:n_old])
+            self._delete(stretch, gone, gone_ends, leaf[:n_old])
             counts = np.empty(n_leaves, np.int64)
             if count_leaves(leaf, counts) < self.cutter.k and len(cuts) and self.cutter.model is None:
                 cuts, changed = self._settled(stretch.words, added, leaf, counts, changed, cuts)
@@ -387,8 +387,8 @@ class Renewer:
             leaf,
         )
 
-    def _delete(self, stretch: Stretch, gone: Ids, leaf: NDArray[np.int32]) -> None:
-        if mark_deleted(stretch.words, self.cutter.layout.words, gone, leaf) != len(gone):
+    def _delete(self, stretch: Stretch, gone: Ids, gone_ends: Ids, leaf: NDArray[np.int32]) -> None:
+        if mark_deleted(stretch.words, self.cutter.layout.words, stretch.ends, gone, gone_ends, leaf) != len(gone):
             raise CorruptionError("A row is not where the directory of the index says; the index is damaged.")
 
     def _room(self, name: str, shape: int | tuple[int, int], dtype: Any) -> NDArray[Any]:

@@ -40,7 +40,8 @@ class Part:
     end: int
     rows: NDArray[np.int32]  # that are added, by number, bundle by bundle
     rows_of_bundles: Ids  # how many of them each bundle gets
-    gone: Ids
+    gone: Ids  # likewise
+    gone_of_bundles: Ids
     n_rows: int  # that it is going to have
 
 
@@ -68,7 +69,13 @@ class Together:
 
     @property
     def gone(self) -> Ids:
+        """The ids of rows that go."""
         return np.concatenate([part.gone for part in self.parts])
+
+    @property
+    def gone_ends(self) -> Ids:
+        """Up to where these are those of each bundle."""
+        return np.cumsum(np.concatenate([part.gone_of_bundles for part in self.parts]))
 
     def cuts_between(self, depth: NDArray[np.int32]) -> Ids:
         """The cuts between their bundles, by number; `depth` is that of all cuts of the tree."""

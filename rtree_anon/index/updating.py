@@ -101,7 +101,7 @@ class Updating:
         self._n_bundles = self._n_recut = self._n_pages = 0
         self._unsynced_bytes = 0
 
-    def run(self, added: Words, gone: Ids, gone_from: Ids) -> Outcome:
+    def run(self, added: Words, gone: Ids, gone_from: NDArray[np.integer]) -> Outcome:
         """`added` are packed rows with their ids; row gone[i] is deleted from the bundle named gone_from[i]."""
         self._syncing = ThreadPoolExecutor(1)
         try:
@@ -110,7 +110,7 @@ class Updating:
         finally:
             self._syncing.shutdown(wait=False)
 
-    def _run(self, added: Words, gone: Ids, gone_from: Ids) -> Outcome:
+    def _run(self, added: Words, gone: Ids, gone_from: NDArray[np.integer]) -> Outcome:
         if not len(self.tree):
             tree = self._first_tree(added) if len(added) else self.tree
             return self._outcome(tree)
@@ -163,7 +163,8 @@ class Updating:
     def _renewed_together(self, base: UpperTree, group: Together, added: Words) -> list[_Done]:
         """Renew stretches together, but for those that would come to share a bundle."""
         stretch = self._read(base, group.bundles, group.cuts_between(base.cuts.depth))
-        renewed = self.renewer.renew(stretch, rows_at(added, group.rows), group.ends, group.gone, group.number)
+        new_rows = rows_at(added, group.rows)
+        renewed = self.renewer.renew(stretch, new_rows, group.ends, group.gone, group.gone_ends, group.number)
         n_rows = renewed.bundles.n_rows
         if own := group.own_bundles(n_rows):
             return [(group, renewed, own)]
@@ -192,7 +193,8 @@ class Updating:
         def part(stretch: range) -> Part:
             a, b = stretch.start, stretch.stop
             rows, left = source[starts[a] : starts[b]], gone[gone_starts[a] : gone_starts[b]]
-            return Part(a, b, rows, np.diff(starts[a : b + 1]), left, int(counts[a:b].sum()))
+            n_rows, n_left = np.diff(starts[a : b + 1]), np.diff(gone_starts[a : b + 1])
+            return Part(a, b, rows, n_rows, left, n_left, int(counts[a:b].sum()))
 
         stretches = [range(a, b) for a, b in zip(begin[:n_parts].tolist(), end[:n_parts].tolist(), strict=True)]
         if self.renewer.cutter.model is not None:
@@ -269,14 +271,15 @@ class Updating:
         return tree.only(stays, tree.cuts[kept]), stays, np.concatenate((added, *homeless))
 
     def _first_tree(self, added: Words) -> UpperTree:
-        renewed = self.renewer.renew(self.renewer.nothing, added, np.array([len(added)]), np.empty(0, np.int64), 0)
+        nobody = np.empty(0, np.int64)
+        renewed = self.renewer.renew(self.renewer.nothing, added, np.array([len(added)]), nobody, nobody, 0)
         self._n_recut += renewed.n_recut
         page = self._write_pages(renewed.bundles, [slice(0, len(renewed.kept))])
         tree = UpperTree.over([renewed.bundles], [int(page[0])], Cuts.none())
         self._moved.append((renewed.moved, tree.name.astype(np.int32)[renewed.moved_to]))
         return tree
 
-    def _bundle_numbers(self, names: Ids) -> Numbers:
+    def _bundle_numbers(self, names: NDArray[np.integer]) -> Numbers:
         number = np.full(self._next_name, -1, np.int32)
         number[self.tree.name] = np.arange(len(self.tree))
         if len(names) and not 0 <= int(names.min()) <= int(names.max()) < self._next_name:

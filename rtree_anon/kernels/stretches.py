@@ -238,44 +238,58 @@ def leaf_of_rows(sizes, leaf):
 
 
 @kernel
-def mark_deleted(words, layout, gone, leaf):
+def mark_deleted(words, layout, ends, gone, gone_ends, leaf):
     """leaf[i] becomes -1 for the rows whose id, the last column, is in `gone`; how many there are.
 
-    Ids are not negative. They are looked up in a table of at least twice as many places.
+    Bundle b has the rows up to ends[b], of which those up to gone_ends[b] go. Ids are not negative. Those of a bundle
+    are looked up in a table of at least twice as many places, which stays in the nearest cache.
     """
     c = layout.word.shape[0] - 1
     w, shift, below = layout.word[c], layout.shift[c], layout.below[c]
     mask = limit_mask(layout.limit[c])
+    most = np.int64(0)
+    for b in range(ends.shape[0]):
+        most = max(most, gone_ends[b] - (gone_ends[b - 1] if b > 0 else np.int64(0)))
     bits = 1
-    while 1 << bits < 2 * gone.shape[0]:
+    while 1 << bits < 2 * most:
         bits += 1
-    table = np.full(1 << bits, -1, np.int64)
-    last = (1 << bits) - 1
-    down = np.uint64(64 - bits)
-    for i in range(gone.shape[0]):
-        place = np.int64((np.uint64(gone[i]) * np.uint64(_SPREAD)) >> down)
-        while table[place] >= 0:
-            place = (place + 1) & last
-        table[place] = gone[i]
-    n = 0
-    for i in range(words.shape[0]):
-        id_ = np.int64((words[i, w] >> shift) & mask) + below
-        place = np.int64((np.uint64(id_) * np.uint64(_SPREAD)) >> down)
-        while table[place] >= 0 and table[place] != id_:
-            place = (place + 1) & last
-        if table[place] == id_:
-            leaf[i] = -1
-            n += 1
+    table = np.empty(1 << bits, np.int64)
+    n = np.int64(0)
+    row = np.int64(0)
+    first = np.int64(0)
+    for b in range(ends.shape[0]):
+        bits = 1
+        while 1 << bits < 2 * (gone_ends[b] - first):
+            bits += 1
+        last = (1 << bits) - 1
+        down = np.uint64(64 - bits)
+        table[: last + 1] = -1
+        for i in range(first, gone_ends[b]):
+            place = np.int64((np.uint64(gone[i]) * np.uint64(_SPREAD)) >> down)
+            while table[place] >= 0:
+                place = (place + 1) & last
+            table[place] = gone[i]
+        if first < gone_ends[b]:
+            for i in range(row, ends[b]):
+                id_ = np.int64((words[i, w] >> shift) & mask) + below
+                place = np.int64((np.uint64(id_) * np.uint64(_SPREAD)) >> down)
+                while table[place] >= 0 and table[place] != id_:
+                    place = (place + 1) & last
+                goes = table[place] == id_
+                leaf[i] = np.int32(-1) if goes else leaf[i]
+                n += goes
+        row, first = ends[b], gone_ends[b]
     return n
 
 
 @kernel
 def count_leaves(leaf, counts):
     """counts[l] becomes the number of rows in leaf l; rows of leaf -1 are left out. The smallest count."""
-    counts[:] = 0
+    n_leaves = counts.shape[0]
+    found = np.zeros(n_leaves + 1, np.int64)  # those that go are counted behind: no processor could guess which do
     for i in range(leaf.shape[0]):
-        if leaf[i] >= 0:
-            counts[leaf[i]] += 1
+        found[leaf[i] if leaf[i] >= 0 else n_leaves] += 1
+    counts[:] = found[:n_leaves]
     return counts.min()
 
 
@@ -294,18 +308,19 @@ def renumber_leaves(leaf, orphan, number, homeless):
 
 @kernel
 def sort_by_leaf(leaf, n_leaves, starts, source):
-    """Rows by leaf, stably: leaf i has rows source[starts[i]:starts[i+1]]. Rows of leaf -1 are left out."""
-    starts[: n_leaves + 1] = 0
+    """Rows by leaf, stably: leaf i has rows source[starts[i]:starts[i+1]]. Rows of leaf -1 are listed behind all."""
+    at = np.zeros(n_leaves + 1, np.int64)
     for i in range(leaf.shape[0]):
-        if leaf[i] >= 0:
-            starts[leaf[i] + 1] += 1
+        at[leaf[i] if leaf[i] >= 0 else n_leaves] += 1
+    starts[0] = 0
     for i in range(n_leaves):
-        starts[i + 1] += starts[i]
-    at = starts[:n_leaves].copy()
+        starts[i + 1] = starts[i] + at[i]
+        at[i] = starts[i]
+    at[n_leaves] = starts[n_leaves]
     for i in range(leaf.shape[0]):
-        if leaf[i] >= 0:
-            source[at[leaf[i]]] = i
-            at[leaf[i]] += 1
+        own = leaf[i] if leaf[i] >= 0 else n_leaves
+        source[at[own]] = i
+        at[own] += 1
 
 
 @kernel

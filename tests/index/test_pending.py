@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index import id_runs, sorting
 from rtree_anon.index import pending as module
-from rtree_anon.index.id_runs import IdRuns
+from rtree_anon.index.id_runs import IdRuns, IdSet
 from rtree_anon.index.pending import Pending, waiting
 from rtree_anon.index.rowlayout import RowLayout, layout_of
 from rtree_anon.index.sorting import is_distinct, ordered, sorted_pairs
-from rtree_anon.kernels.radix import sort_by_bits
+from rtree_anon.kernels.radix import sort_by_bits, sort_in_place
 from rtree_anon.kernels.rowwords import unpack_rows
 from rtree_anon.space import missing_code
 
@@ -123,8 +123,25 @@ def test_runs_and_spans_are_a_dictionary(batches: list[list[tuple[int, int]]], s
             every += [id_ for id_, _ in batch]
         asked = np.array(chance.sample([*sorted(expected), 31, 2**62], len(expected) + 2), np.int64)
         assert runs.find(asked).tolist() == [expected.get(id_, -1) for id_ in asked.tolist()]
-        assert runs.ids().tolist() == sorted(every)
         assert len(runs) == len(every)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(IDS, max_size=12), max_size=9), st.sampled_from([1, 4096]), st.data())
+def test_runs_without_numbers_are_a_set(batches: list[list[int]], many: int, data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(id_runs, "_MANY_IDS", many)
+        patched.setattr(sorting, "_FEW", 2)
+        found, expected = IdSet(), set[int]()
+        for batch in batches:
+            new = [id_ for id_ in dict.fromkeys(batch) if id_ not in expected]
+            found.add(np.array(new, np.int64))
+            expected.update(new)
+            if data.draw(st.booleans()):
+                assert found.ids().tolist() == sorted(expected)
+            asked = data.draw(st.lists(st.one_of(IDS, st.sampled_from([0, *expected]))))
+            assert found.has(np.array(asked, np.int64)).tolist() == [id_ in expected for id_ in asked]
+            assert len(found) == len(expected) and found.n_bytes == 8 * len(expected)
 
 
 def test_ids_that_the_index_gives_out_take_no_memory() -> None:
@@ -157,7 +174,10 @@ def test_pairs_are_sorted_by_id(pairs: list[tuple[int, int]], few: int) -> None:
         slices = list(sorting.sorted_slices(parts, 5))
         assert not parts and all(len(some) <= 5 for some, _ in slices)
         assert [id_ for some, _ in slices for id_ in some.tolist()] == found[0].tolist()
-        assert [other for _, some in slices for other in some.tolist()] == found[1].tolist()
+        assert sorted(pair for each in slices for pair in zip(*(column.tolist() for column in each), strict=True)) == (
+            sorted(pairs)
+        )
+        assert sorting.sorted_ids(ids).tolist() == found[0].tolist()
         ascending, places = ordered(ids)
         assert places.tolist() == sorted(range(len(pairs)), key=lambda i: pairs[i][0])
         assert np.array_equal(ids[places], ascending)
@@ -170,3 +190,8 @@ def test_numbers_are_sorted_stably_by_some_of_their_bits(numbers: list[int], low
     high = min(low + n_bits, 64)
     found = sort_by_bits(np.array(numbers, np.uint64), np.empty(len(numbers), np.uint64), low, high)
     assert found.tolist() == sorted(numbers, key=lambda number: (number >> low) % (1 << (high - low)))
+    keys = np.array(numbers, np.uint64)
+    sort_in_place(keys, low, high)
+    assert sorted(keys.tolist()) == sorted(numbers)
+    by_bits = [(number >> low) % (1 << (high - low)) for number in keys.tolist()]
+    assert by_bits == sorted(by_bits)

@@ -19,7 +19,8 @@ NONE = np.empty(0, np.int64)
 
 
 def part(begin: int, end: int, n_rows: int = 100) -> Part:
-    return Part(begin, end, NONE, np.zeros(end - begin, np.int64), NONE, n_rows)
+    nobody = np.zeros(end - begin, np.int64)
+    return Part(begin, end, NONE, nobody, NONE, nobody, n_rows)
 
 
 def grown(n: int = 6000, *, seed: int = 5) -> tuple[GrowingTree, np.random.Generator]:

@@ -73,9 +73,14 @@ def test_bundles_are_read_as_they_were_packed(table: Table, k: int, page_bytes: 
         leaf[:] = 77
         route_rows(words, layout.words, bundle.starts[sides], roots, *about, leaf)
         assert leaf.tolist() == expected_leaf
-        gone = np.sort(np.array(data.draw(st.lists(st.sampled_from(codes[d].tolist()), unique=True)), np.int64))
+        # As if they were three bundles, of which the first has no rows.
+        ends = np.array([0, data.draw(st.integers(0, bundle.n_rows)), bundle.n_rows])
+        gone = data.draw(st.lists(st.sampled_from(codes[d].tolist()), unique=True))
+        in_second = np.isin(gone, codes[d, : ends[1]])
+        by_bundle = np.concatenate((np.array(gone, np.int64)[in_second], np.array(gone, np.int64)[~in_second]))
+        gone_ends = np.array([0, in_second.sum(), len(gone)])
         alive = np.zeros(bundle.n_rows, np.int32)
-        assert mark_deleted(words, layout.words, gone, alive) == len(gone)
+        assert mark_deleted(words, layout.words, ends, by_bundle, gone_ends, alive) == len(gone)
         assert np.array_equal(alive < 0, np.isin(codes[d], gone))
 
 
@@ -161,3 +166,9 @@ def test_added_rows_come_behind_those_of_their_leaves(sizes: list[int], n_added:
     merge_by_leaf(np.array(sizes), leaf, starts, source)
     sort_by_leaf(every, len(sizes), expected_starts, expected)
     assert starts.tolist() == expected_starts.tolist() and source.tolist() == expected.tolist()
+    assert source.tolist() == sorted(range(len(every)), key=lambda row: every[row])
+    every[:: 1 + seed % 3] = -1
+    sort_by_leaf(every, len(sizes), starts, source)
+    left = [row for row in range(len(every)) if every[row] >= 0]
+    assert source[: starts[-1]].tolist() == sorted(left, key=lambda row: every[row])
+    assert np.diff(starts).tolist() == [int((every == here).sum()) for here in range(len(sizes))]
