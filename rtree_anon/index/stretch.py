@@ -199,7 +199,7 @@ class Renewer:
             self._delete(stretch, gone, gone_ends, leaf[:n_old])
             counts = np.empty(n_leaves, np.int64)
             if count_leaves(leaf, counts) < self.cutter.k and len(cuts) and self.cutter.model is None:
-                cuts, changed = self._settled(stretch.words, added, leaf, counts, changed, cuts)
+                cuts, changed = self._settled(stretch, added, ends, leaf, counts, changed)
             starts = np.empty(len(cuts) + 2, np.int64)
             sort_by_leaf(leaf, len(cuts) + 1, starts, source)
         else:
@@ -223,27 +223,36 @@ class Renewer:
 
     def _settled(
         self,
-        old: Words,
+        stretch: Stretch,
         added: Words,
+        ends: Ids,
         leaf: NDArray[np.int32],
         counts: Ids,
         changed: NDArray[np.bool_],
-        cuts: Cuts,
     ) -> tuple[Cuts, NDArray[np.bool_]]:
         """Drop the cuts that leave too few rows on a side; `leaf` is brought up to date. What is left, and changed."""
-        first, second, root = cuts.links
-        kept, orphan = np.empty(len(cuts), np.bool_), np.empty(len(counts), np.bool_)
+        first, second, root = stretch.cuts.links
+        kept, orphan = np.empty(len(stretch.cuts), np.bool_), np.empty(len(counts), np.bool_)
         settle_leaves(first, second, root, counts, self.cutter.k, kept, orphan)
         number = np.concatenate(([0], np.cumsum(kept))).astype(np.int32)
         changed = np.logical_or.reduceat(changed, np.concatenate(([0], np.flatnonzero(kept) + 1)))
-        cuts = cuts[kept]
+        cuts = stretch.cuts[kept]
         homeless = self._room("homeless", len(leaf) + 1, np.int64)
         homeless = homeless[: renumber_leaves(leaf, orphan, number, homeless)]
         if len(homeless):
             words = self.cutter.layout.empty(len(homeless))
-            gather_words(old, added, homeless, words)
+            gather_words(stretch.words, added, homeless, words)
             found = np.empty(len(homeless), np.int32)
-            self._route(words, np.array([len(words)]), np.array([cuts.links[2]]), cuts, found)
+            last = np.searchsorted(np.cumsum(stretch.sizes), stretch.ends)  # leaves of bundles
+            if int(np.add.reduceat(counts, np.append(0, last[:-1] + 1)).min()) >= self.cutter.k:
+                # Cuts between bundles are kept, so that rows stay in theirs: old ones, then added ones.
+                roots = np.empty(len(last), np.int64)
+                roots_of_bundles(cuts.depth, number[last].astype(np.int64) + 1, roots)
+                behind = np.concatenate((stretch.ends, len(stretch.words) + (ends if len(added) else ends[:0])))
+                roots = np.tile(roots, len(behind) // len(roots))
+                self._route(words, np.searchsorted(homeless, behind), roots, cuts, found)
+            else:
+                self._route(words, np.array([len(words)]), np.array([cuts.links[2]]), cuts, found)
             leaf[homeless] = found
             changed[found] = True
         return cuts, changed
