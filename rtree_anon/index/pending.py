@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -24,8 +25,9 @@ from rtree_anon.kernels.rowwords import pack_columns, range_of_columns, repack_r
 from rtree_anon.space import missing_code
 
 LOOSE_ROWS = 4096
-_CHECKPOINT_ROW_BYTES = 20  # for each row: its id in its words, where it goes, and its entry in the directory
-_CHECKPOINT_GONE_BYTES = 28  # for each row that is to go: its bundle twice, its id and place by bundle, its entry
+_CHECKPOINT_ROW_BYTES = 14  # for each row: where it goes, and its entry in the directory
+_CHECKPOINT_GONE_BYTES = 22  # for each row that is to go: its bundle, its id and place by bundle, then its entry
+_ID_RANGE = (0, 1 << 40)  # of ids that rows are packed with then, if they have none of their own
 _MISSING = np.int64(missing_code(np.int64))
 
 Ids = NDArray[np.int64]
@@ -54,6 +56,11 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @cached_property
+    def n_more_words(self) -> int:
+        """How many more a row takes with its id."""
+        return layout_of([*self.layout.ranges, _ID_RANGE]).n_words - self.layout.n_words
 
     def column(self, number: int, places: Ids | slice) -> NDArray[np.int64]:
         words = self.words[places]
@@ -94,7 +101,9 @@ class Pending:
     def n_checkpoint_bytes(self) -> int:
         """About how much memory a checkpoint of it takes, with itself, but for the rows of the tree."""
         n_copied = self._n_row_bytes if self._n_dead else 0
-        return self.n_bytes + n_copied + _CHECKPOINT_ROW_BYTES * self._n + _CHECKPOINT_GONE_BYTES * self.n_gone
+        n_more = sum(block.words.itemsize * len(block) * block.n_more_words for block in self._blocks)
+        n_for_each = _CHECKPOINT_ROW_BYTES * self._n + _CHECKPOINT_GONE_BYTES * self.n_gone
+        return self.n_bytes + n_copied + n_more + n_for_each
 
     def __bool__(self) -> bool:
         return bool(self._n or self.n_gone)

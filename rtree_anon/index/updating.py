@@ -49,7 +49,7 @@ from rtree_anon.storage.protocol import PageReader, PageStore
 STRETCH_ROWS = 100_000  # large enough that what a stretch costs besides its rows hardly matters
 _BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
-_BYTES_PER_MOVED = 256  # of memory to each row that changes bundles, beside those of the batch, which have their share
+_BYTES_PER_MOVED = 256  # of memory to each row that changes bundles, beside half of those of the batch
 _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
 
@@ -145,7 +145,7 @@ class Updating:
         def work(number: int) -> list[_Done]:
             return self._renewed_together(base, groups[number], added)
 
-        most_moved = len(added) + self._spare_moved
+        most_moved = len(added) // 2 + self._spare_moved
         n_ahead = _AHEAD_PER_THREAD * self.threads
         for done in in_order(self._pool, work, [1] * len(groups), n_ahead, n_ahead):
             for group, renewed, own in done:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rtree_anon.errors import CorruptionError
 from rtree_anon.index.operations import Kind, Operation, operations
+from rtree_anon.storage.journal import MAX_RECORD_BYTES
 
 IDS = st.one_of(
     st.lists(st.integers(0, 2**62), min_size=1, max_size=30, unique=True),
@@ -59,3 +60,30 @@ def test_an_operation_without_its_last_record_never_happened() -> None:
     records = Operation(Kind.INSERT, np.arange(9), batches_of(9, 3)).records()
     assert len(records) == 3
     assert list(operations(records[:-1])) == []
+
+
+def test_what_comes_behind_a_part_of_an_operation_is_not_joined_to_it() -> None:
+    """Rows of a large insert that a crash had torn apart came back with the first insert after it, if that was replayed
+    in turn: more than one frame of the journal is not written at once.
+    """
+    torn = Operation(Kind.INSERT, np.arange(9), batches_of(9, 3)).records()[:-1]
+    later = [Operation(Kind.INSERT, np.arange(4), batches_of(4, 2)), Operation(Kind.DELETE, np.arange(2))]
+    found = list(operations([*torn, *(record for each in later for record in each.records())]))
+    assert [each.ids.tolist() for each in found] == [[0, 1, 2, 3], [0, 1]]
+    assert [sum(batch.num_rows for batch in each.batches) for each in found] == [4, 0]
+
+
+def test_a_part_of_an_operation_without_its_beginning_is_damage() -> None:
+    records = Operation(Kind.INSERT, np.arange(9), batches_of(9, 3)).records()
+    other = Operation(Kind.UPDATE, np.arange(9), batches_of(9, 3)).records()
+    for wrong in (records[1:], [*records, records[1]], [other[0], *records[1:]]):
+        with pytest.raises(CorruptionError, match="goes on"):
+            list(operations(wrong))
+
+
+def test_millions_of_deleted_ids_fit_the_journal() -> None:
+    ids = np.arange(2_500_000)[::-1]
+    records = Operation(Kind.DELETE, ids).records()
+    assert max(map(len, records)) <= MAX_RECORD_BYTES
+    (found,) = operations(records)
+    assert found.kind == Kind.DELETE and np.array_equal(found.ids, ids)

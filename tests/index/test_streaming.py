@@ -11,7 +11,8 @@ import pytest
 
 import rtree_anon as ra
 from rtree_anon.errors import InputError, PrivacyError, UsageError
-from rtree_anon.index import directory, updating
+from rtree_anon.index import directory, streaming, updating
+from rtree_anon.storage import journal
 from tests.index.making import rows_by_id, tiny
 
 SCHEMA = ra.Schema(["age", ra.Categorical("city", allow_new=True)], sensitive=["illness"], keep=["amount"])
@@ -277,3 +278,39 @@ def test_an_update_that_is_refused_leaves_no_value_behind(tmp_path: Path) -> Non
         index.insert(rows.slice(0, 1))
         index.checkpoint()
         assert index.stats()["dictionary_bytes"] == before
+
+
+@pytest.mark.parametrize("n_frames", [0, 1, 2])
+def test_a_part_of_an_operation_never_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generator: np.random.Generator, n_frames: int
+) -> None:
+    """P2, P3: an operation of several frames is torn by a crash, and so is what comes after it.
+
+    The part that had reached the disk was once joined to the next operation, when the journal was replayed again.
+    """
+    with tiny(), ra.Index.create(tmp_path / "index", SCHEMA, k=4) as index:
+        index.load(rows(generator, 100))
+    monkeypatch.setattr(streaming, "_RECORD_ROWS", 20)
+    monkeypatch.setattr(journal, "MAX_RECORD_BYTES", 6_000)  # of a frame
+    with ra.Index.open(tmp_path / "index", mode="w") as index:
+        write, written = journal.Journal._write_frame, []
+
+        def torn(self: journal.Journal, records: list[bytes]) -> None:
+            if len(written) == n_frames:
+                raise OSError("the power is gone")
+            written.append(len(records))
+            write(self, records)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(journal.Journal, "_write_frame", torn)
+            with pytest.raises(OSError, match="power"):
+                index.insert(rows(generator, 200))
+        assert sum(written) < 10
+    for turn in range(3):
+        with ra.Index.open(tmp_path / "index", mode="w") as index:
+            assert len(index) == 100 + turn
+            assert index.insert(rows(generator, 1)).tolist() == [100 + turn]
+    with ra.Index.open(tmp_path / "index", mode="w") as index:
+        index.checkpoint()
+        index.verify()
+        assert len(index) == 103
