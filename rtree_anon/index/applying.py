@@ -45,7 +45,7 @@ def apply_pending(
         outcome = None
         if pending and stored is not None:
             outcome = _worked_in(store, view, pending, schema, stored, directory, next_id, threads, memory_bytes)
-            _tell_directory(store, directory, outcome, pending, threads)
+            _tell_directory(store, directory, outcome, pending, view.catalog.next_id, threads)
         metadata = _described(store, view, outcome, schema, stored, directory, next_id)
         store.commit(metadata, journal_seq)
     except BaseException:
@@ -92,17 +92,21 @@ def _worked_in(
         threads=threads,
         recheck=recheck,
         memory_bytes=memory_bytes,
+        new_ids=None if stored.has_own_ids else range(catalog.next_id, next_id),
         tell=lambda moved: directory.change(store, moved, threads),
     )
     return updating.run(pending.packed(layout, threads), gone, gone_from)
 
 
-def _tell_directory(store: PageStore, directory: Directory, outcome: Outcome, pending: Pending, threads: int) -> None:
+def _tell_directory(
+    store: PageStore, directory: Directory, outcome: Outcome, pending: Pending, first_new: int, threads: int
+) -> None:
     left = pending.gone()
     if len(left) and pending.n_rows:  # a row that was updated is deleted and comes again
         left = left[pending.find(left) < 0]
     outcome.moved.append((left, np.full(len(left), -1, np.int32)))
     directory.change(store, outcome.moved, threads)
+    directory.extend(store, first_new, outcome.fresh, threads)
 
 
 def _described(

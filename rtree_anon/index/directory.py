@@ -147,6 +147,15 @@ class Directory:
             for some, their_names in sorted_slices(changes, _CHANGES_AT_ONCE):
                 self._change(store, some, their_names, pool)
 
+    def extend(self, store: PageStore, first: int, names: NDArray[np.int32], threads: int = 1) -> None:
+        """Rows with the ids first, first + 1, … are in these bundles, or nowhere (-1)."""
+        with ThreadPoolExecutor(threads) as pool:
+            for begin in range(0, len(names), _CHANGES_AT_ONCE):
+                some = names[begin : begin + _CHANGES_AT_ONCE]
+                there = np.flatnonzero(some >= 0)
+                if len(there):
+                    self._change(store, there + (first + begin), some[there].astype(np.int64), pool)
+
     def _change(self, store: PageStore, ids: Ids, names: Ids, pool: ThreadPoolExecutor) -> None:
         """The same for ascending ids. The pool makes pages; here they are read, get their places and are written."""
         writer = _Writer(store)

@@ -41,7 +41,7 @@ from rtree_anon.index.upholding import upheld
 from rtree_anon.index.uppertree import UpperTree
 from rtree_anon.kernels.routing import route_batch
 from rtree_anon.kernels.rowwords import unpack_rows
-from rtree_anon.kernels.stretches import gather_words, sort_by_leaf
+from rtree_anon.kernels.stretches import gather_words, sort_by_leaf, tell_apart
 from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves
 from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageReader, PageStore
@@ -49,12 +49,13 @@ from rtree_anon.storage.protocol import PageReader, PageStore
 STRETCH_ROWS = 100_000  # large enough that what a stretch costs besides its rows hardly matters
 _BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
-_BYTES_PER_MOVED = 256  # of memory to each row that changes bundles, beside half of those of the batch
+_BYTES_PER_MOVED = 96  # of memory to each row that changes bundles, beside half of those of the batch
 _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.int32]
+Names = NDArray[np.int32]
 _Done = tuple[Together, Renewed, list[slice]]  # and which bundles are those of every part
 
 
@@ -64,6 +65,7 @@ class Outcome:
 
     tree: UpperTree
     moved: list[Moved]  # ids, and the name of the bundle that each is in now; without those that `tell` was given
+    fresh: Names  # the bundles of new ids, one after the other; -1 where there is no row
     dropped: NDArray[np.uint64]  # pages that only earlier versions use
     n_bundles: int  # that were read
     n_recut: int  # rows that were cut again
@@ -83,12 +85,14 @@ class Updating:
         threads: int,
         recheck: bool = False,
         memory_bytes: int = STRETCH_ROWS * _BYTES_PER_ROW,
+        new_ids: range | None = None,
         tell: Callable[[list[Moved]], None] | None = None,
     ) -> None:
         """`pages` reads what the tree stands on beside the store, where calls of one thread wait for those of others.
 
         `recheck`: leaves that the batch does not touch may break the model after it.
 
+        `new_ids` are those that the index gave out for the batch, if it did: what becomes of them takes less memory.
         `tell` takes, and uses up, rows that are in another bundle now, whenever there are many.
         """
         self._stretch_rows = min(STRETCH_ROWS, memory_bytes // _BYTES_PER_ROW)
@@ -98,6 +102,8 @@ class Updating:
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
         self._moved: list[Moved] = []
+        self._first_new = 1 << 62 if new_ids is None else new_ids.start
+        self._fresh = np.full(0 if new_ids is None else len(new_ids), -1, np.int32)
         self._n_bundles = self._n_recut = self._n_pages = 0
         self._unsynced_bytes = 0
 
@@ -145,7 +151,7 @@ class Updating:
         def work(number: int) -> list[_Done]:
             return self._renewed_together(base, groups[number], added)
 
-        most_moved = len(added) // 2 + self._spare_moved
+        most_moved = self._spare_moved + (0 if len(self._fresh) else len(added) // 2)
         n_ahead = _AHEAD_PER_THREAD * self.threads
         for done in in_order(self._pool, work, [1] * len(groups), n_ahead, n_ahead):
             for group, renewed, own in done:
@@ -276,7 +282,7 @@ class Updating:
         self._n_recut += renewed.n_recut
         page = self._write_pages(renewed.bundles, [slice(0, len(renewed.kept))])
         tree = UpperTree.over([renewed.bundles], [int(page[0])], Cuts.none())
-        self._moved.append((renewed.moved, tree.name.astype(np.int32)[renewed.moved_to]))
+        self._keep_moved(renewed.moved, renewed.moved_to, tree.name)
         return tree
 
     def _bundle_numbers(self, names: NDArray[np.integer]) -> Numbers:
@@ -332,9 +338,15 @@ class Updating:
         nameless = np.flatnonzero(kept < 0)
         names[nameless] = self._next_name + np.arange(len(nameless))
         self._next_name += len(nameless)
-        self._moved.append((renewed.moved, names.astype(np.int32)[renewed.moved_to]))
-        self._n_moved += len(renewed.moved)
+        self._keep_moved(renewed.moved, renewed.moved_to, names)
         return self._write_pages(renewed.bundles, own), names
+
+    def _keep_moved(self, ids: NDArray[np.integer], bundles: Numbers, names: Ids) -> None:
+        """Rows are in these bundles, which have these names, now."""
+        old_ids, old_names = np.empty(len(ids) + 1, ids.dtype), np.empty(len(ids) + 1, np.int32)
+        n = tell_apart(ids, bundles, names, self._first_new, self._fresh, old_ids, old_names)
+        self._moved.append((old_ids[:n].copy(), old_names[:n].copy()))
+        self._n_moved += n
 
     def _write_pages(self, bundles: Bundles, own: list[slice]) -> Ids:
         """Pages of bundles, those of each slice side by side; the first one of every bundle."""
@@ -355,7 +367,7 @@ class Updating:
 
     def _outcome(self, tree: UpperTree) -> Outcome:
         dropped = np.concatenate([np.empty(0, np.uint64), *self._dropped])
-        return Outcome(tree, self._moved, dropped, self._n_bundles, self._n_recut, self._n_pages)
+        return Outcome(tree, self._moved, self._fresh, dropped, self._n_bundles, self._n_recut, self._n_pages)
 
 
 def rows_at(words: Words, places: NDArray[np.integer]) -> Words:

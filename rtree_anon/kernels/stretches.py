@@ -420,6 +420,25 @@ def moved_rows(words, layout, order, old_ends, new_ends, kept, ids, bundles):
 
 
 @kernel
+def tell_apart(ids, bundles, names, first, fresh, old_ids, old_names):
+    """Rows of ids are in bundles with these names now: those from `first` on in fresh[id - first]; how many others.
+
+    The others, also ids that there is no room for in `fresh`, are listed in old_ids and old_names, which have room for
+    all of them and one more.
+    """
+    n = np.uint64(0)
+    for i in range(ids.shape[0]):
+        id_, name = np.int64(ids[i]), names[bundles[i]]
+        is_fresh = 0 <= id_ - first < fresh.shape[0]
+        old_ids[n] = id_
+        old_names[n] = name
+        n += np.uint64(not is_fresh)
+        if is_fresh:
+            fresh[id_ - first] = name
+    return np.int64(n)
+
+
+@kernel
 def merge_by_leaf(sizes, leaf, starts, source):
     """Rows by leaf: old ones, leaf by leaf, and added ones, of which row i goes to leaf[i], behind those of its leaf.
 

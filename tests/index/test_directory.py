@@ -100,6 +100,20 @@ def test_moved_rows_are_changed_in_place() -> None:
     assert Directory.from_bytes(store, before).find(np.arange(60_000)).tolist() == names.tolist()
 
 
+def test_new_ids_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_module, "_CHANGES_AT_ONCE", 1000)
+    store = MemoryStore(512)
+    directory = Directory(store, NONE, NONE)
+    directory.extend(store, 0, NONE.astype(np.int32))
+    expected = np.full(9000, -1)
+    for first, n in ((0, 500), (700, 4000), (4800, 4000)):
+        names = np.random.default_rng(first).integers(-1, 40, n).astype(np.int32)
+        names[n // 4 : n // 2] = -1  # a slice of nobody, too
+        directory.extend(store, first, names, threads=2)
+        expected[first : first + n] = names
+    assert directory.find(np.arange(9000)).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("damage", [b"x", b"\xff" * 16, np.array([5, 5, 0, 1]).tobytes()])
 def test_a_damaged_top(damage: bytes) -> None:
     with pytest.raises(CorruptionError):

@@ -25,6 +25,7 @@ from rtree_anon.kernels.stretches import (
     route_rows,
     sort_by_leaf,
     successors,
+    tell_apart,
 )
 from rtree_anon.space import missing_code
 from tests.kernels.test_bundles import contents, cut_to_bundles
@@ -172,3 +173,17 @@ def test_added_rows_come_behind_those_of_their_leaves(sizes: list[int], n_added:
     left = [row for row in range(len(every)) if every[row] >= 0]
     assert source[: starts[-1]].tolist() == sorted(left, key=lambda row: every[row])
     assert np.diff(starts).tolist() == [int((every == here).sum()) for here in range(len(sizes))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 30), unique=True), st.integers(0, 30), st.integers(0, 10), st.sampled_from("ilI"))
+def test_new_ids_are_told_apart_from_others(ids: list[int], first: int, n_new: int, kind: str) -> None:
+    names = np.array([70, 50, 60])
+    bundles = np.arange(len(ids), dtype=np.int32) % 3
+    expected = {id_: int(names[number % 3]) for number, id_ in enumerate(ids)}
+    fresh = np.full(n_new, -1, np.int32)
+    old_ids, old_names = np.empty(len(ids) + 1, kind), np.empty(len(ids) + 1, np.int32)
+    n = tell_apart(np.array(ids, kind), bundles, names, first, fresh, old_ids, old_names)
+    assert fresh.tolist() == [expected.get(first + i, -1) for i in range(n_new)]
+    others = [(id_, name) for id_, name in expected.items() if not first <= id_ < first + n_new]
+    assert list(zip(old_ids[:n].tolist(), old_names[:n].tolist(), strict=True)) == others
