@@ -104,8 +104,8 @@ def _tell_directory(
     left = pending.gone()
     if len(left) and pending.n_rows:  # a row that was updated is deleted and comes again
         left = left[pending.find(left) < 0]
-    outcome.moved.append((left, np.full(len(left), -1, np.int32)))
     directory.change(store, outcome.moved, threads)
+    directory.remove(store, left, threads)
     directory.extend(store, first_new, outcome.fresh, threads)
 
 

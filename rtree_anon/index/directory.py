@@ -156,6 +156,13 @@ class Directory:
                 if len(there):
                     self._change(store, there + (first + begin), some[there].astype(np.int64), pool)
 
+    def remove(self, store: PageStore, ids: Ids, threads: int = 1) -> None:
+        """Rows with these ids, which ascend, are nowhere now."""
+        with ThreadPoolExecutor(threads) as pool:
+            for begin in range(0, len(ids), _CHANGES_AT_ONCE):
+                some = ids[begin : begin + _CHANGES_AT_ONCE]
+                self._change(store, some, np.full(len(some), _NOWHERE, np.int64), pool)
+
     def _change(self, store: PageStore, ids: Ids, names: Ids, pool: ThreadPoolExecutor) -> None:
         """The same for ascending ids. The pool makes pages; here they are read, get their places and are written."""
         writer = _Writer(store)

@@ -25,8 +25,8 @@ from rtree_anon.kernels.rowwords import pack_columns, range_of_columns, repack_r
 from rtree_anon.space import missing_code
 
 LOOSE_ROWS = 4096
-_CHECKPOINT_ROW_BYTES = 14  # for each row: where it goes, and its entry in the directory
-_CHECKPOINT_GONE_BYTES = 22  # for each row that is to go: its bundle, its id and place by bundle, then its entry
+_CHECKPOINT_ROW_BYTES = 10  # for each row: where it goes, its entry in the directory, and a little more
+_CHECKPOINT_GONE_BYTES = 18  # for each row that is to go: its bundle, its place, and its id by bundle
 _ID_RANGE = (0, 1 << 40)  # of ids that rows are packed with then, if they have none of their own
 _MISSING = np.int64(missing_code(np.int64))
 

@@ -49,6 +49,7 @@ from rtree_anon.storage.protocol import PageReader, PageStore
 STRETCH_ROWS = 100_000  # large enough that what a stretch costs besides its rows hardly matters
 _BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
+_GROUPS_PER_THREAD = 8  # at least, of stretches that are renewed together
 _BYTES_PER_MOVED = 96  # of memory to each row that changes bundles, beside half of those of the batch
 _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
@@ -102,8 +103,8 @@ class Updating:
         self._next_name = int(tree.name.max()) + 1 if len(tree) else 0
         self._dropped: list[NDArray[np.uint64]] = []
         self._moved: list[Moved] = []
-        self._first_new = 1 << 62 if new_ids is None else new_ids.start
-        self._fresh = np.full(0 if new_ids is None else len(new_ids), -1, np.int32)
+        self._new_ids = range(0) if new_ids is None else new_ids
+        self._fresh = np.empty(0, np.int32)
         self._n_bundles = self._n_recut = self._n_pages = 0
         self._unsynced_bytes = 0
 
@@ -118,6 +119,7 @@ class Updating:
 
     def _run(self, added: Words, gone: Ids, gone_from: NDArray[np.integer]) -> Outcome:
         if not len(self.tree):
+            self._begin_fresh()
             tree = self._first_tree(added) if len(added) else self.tree
             return self._outcome(tree)
         by_bundle = self._bundle_numbers(gone_from)
@@ -139,19 +141,24 @@ class Updating:
             by_bundle = number[by_bundle]
             gone, by_bundle = gone[by_bundle >= 0], by_bundle[by_bundle >= 0]
         parts = self._parts(base, added, bundle, gone, by_bundle)
-        del bundle, gone, by_bundle  # there can be millions
+        del bundle, gone, by_bundle  # there can be millions, and what follows takes memory, too
+        self._begin_fresh()
         return self._outcome(self._renewed(base, added, parts))
 
     def _renewed(self, base: UpperTree, added: Words, parts: list[Part]) -> UpperTree:
-        # Under a model a region can be as large as a stretch: each is renewed alone.
-        most_rows = 0 if self.renewer.cutter.model is not None else self._stretch_rows
+        # Under a model a region can be as large as a stretch: each is renewed alone. Otherwise there are a few groups
+        # for each thread, so that none waits long for the last one.
+        n_rows = sum(part.n_rows for part in parts)
+        most_rows = min(self._stretch_rows, n_rows // (_GROUPS_PER_THREAD * self.threads) + 1)
+        if self.renewer.cutter.model is not None:
+            most_rows = 0
         groups = put_together(base, parts, self.renewer.region_rows + 1, most_rows)
         splice = Splice(base)
 
         def work(number: int) -> list[_Done]:
             return self._renewed_together(base, groups[number], added)
 
-        most_moved = self._spare_moved + (0 if len(self._fresh) else len(added) // 2)
+        most_moved = self._spare_moved + (0 if len(self._new_ids) else len(added) // 2)
         n_ahead = _AHEAD_PER_THREAD * self.threads
         for done in in_order(self._pool, work, [1] * len(groups), n_ahead, n_ahead):
             for group, renewed, own in done:
@@ -341,10 +348,13 @@ class Updating:
         self._keep_moved(renewed.moved, renewed.moved_to, names)
         return self._write_pages(renewed.bundles, own), names
 
+    def _begin_fresh(self) -> None:
+        self._fresh = np.full(len(self._new_ids), -1, np.int32)
+
     def _keep_moved(self, ids: NDArray[np.integer], bundles: Numbers, names: Ids) -> None:
         """Rows are in these bundles, which have these names, now."""
         old_ids, old_names = np.empty(len(ids) + 1, ids.dtype), np.empty(len(ids) + 1, np.int32)
-        n = tell_apart(ids, bundles, names, self._first_new, self._fresh, old_ids, old_names)
+        n = tell_apart(ids, bundles, names, self._new_ids.start, self._fresh, old_ids, old_names)
         self._moved.append((old_ids[:n].copy(), old_names[:n].copy()))
         self._n_moved += n
 

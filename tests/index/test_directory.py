@@ -112,6 +112,10 @@ def test_new_ids_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
         directory.extend(store, first, names, threads=2)
         expected[first : first + n] = names
     assert directory.find(np.arange(9000)).tolist() == expected.tolist()
+    gone = np.arange(300, 8500, 3)
+    directory.remove(store, gone, threads=2)
+    expected[gone] = -1
+    assert directory.find(np.arange(9000)).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("damage", [b"x", b"\xff" * 16, np.array([5, 5, 0, 1]).tobytes()])
