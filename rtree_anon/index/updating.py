@@ -49,7 +49,7 @@ from rtree_anon.storage.protocol import PageReader, PageStore
 STRETCH_ROWS = 100_000  # large enough that what a stretch costs besides its rows hardly matters
 _BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
-_GROUPS_PER_THREAD = 8  # at least, of stretches that are renewed together
+_LEAST_GROUPS = 16  # of stretches that are renewed together; the same for any number of threads, as is the result
 _BYTES_PER_MOVED = 96  # of memory to each row that changes bundles, beside half of those of the batch
 _ROUTE_ROWS = 1 << 16  # routed at once: codes of more rows would need more memory than the rows themselves
 _SYNC_BYTES = 16 << 20  # written between two syncs ahead of the commit
@@ -146,10 +146,10 @@ class Updating:
         return self._outcome(self._renewed(base, added, parts))
 
     def _renewed(self, base: UpperTree, added: Words, parts: list[Part]) -> UpperTree:
-        # Under a model a region can be as large as a stretch: each is renewed alone. Otherwise there are a few groups
-        # for each thread, so that none waits long for the last one.
+        # Under a model a region can be as large as a stretch: each is renewed alone. Otherwise there are several
+        # groups for each thread, so that none waits long for the last one.
         n_rows = sum(part.n_rows for part in parts)
-        most_rows = min(self._stretch_rows, n_rows // (_GROUPS_PER_THREAD * self.threads) + 1)
+        most_rows = min(self._stretch_rows, n_rows // _LEAST_GROUPS + 1)
         if self.renewer.cutter.model is not None:
             most_rows = 0
         groups = put_together(base, parts, self.renewer.region_rows + 1, most_rows)

@@ -101,6 +101,7 @@ def test_together_as_alone(monkeypatch: pytest.MonkeyPatch, full: float) -> None
 
         monkeypatch.setattr(updating, "put_together", spied)
         monkeypatch.setattr(together, "_FULL", full)
+        monkeypatch.setattr(updating, "_LEAST_GROUPS", 1)
         tree, generator = grown()
         for _ in range(4):
             gone = generator.permutation(sorted(tree.rows))[:60].tolist()
