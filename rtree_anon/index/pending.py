@@ -58,9 +58,10 @@ class Block:
         return len(self.words)
 
     @cached_property
-    def n_more_words(self) -> int:
-        """How many more a row takes with its id."""
-        return layout_of([*self.layout.ranges, _ID_RANGE]).n_words - self.layout.n_words
+    def n_id_bytes(self) -> int:
+        """How many more bytes its rows take with their ids."""
+        n_more_words = layout_of([*self.layout.ranges, _ID_RANGE]).n_words - self.layout.n_words
+        return self.words.itemsize * len(self) * n_more_words
 
     def column(self, number: int, places: Ids | slice) -> NDArray[np.int64]:
         words = self.words[places]
@@ -77,6 +78,7 @@ class Pending:
         self._loose: list[Codes] = []  # behind the blocks
         self._n_loose = self._n = self._n_dead = 0
         self._n_row_bytes = 0  # of blocks and of what is loose
+        self._n_id_bytes = 0  # that ids of blocks will take
         self._alive: NDArray[np.bool_] | None = None  # where a row was dropped
         self._places = IdRuns()
         self._gone = IdSet()  # rows of the tree that are to go
@@ -101,9 +103,8 @@ class Pending:
     def n_checkpoint_bytes(self) -> int:
         """About how much memory a checkpoint of it takes, with itself, but for the rows of the tree."""
         n_copied = self._n_row_bytes if self._n_dead else 0
-        n_more = sum(block.words.itemsize * len(block) * block.n_more_words for block in self._blocks)
         n_for_each = _CHECKPOINT_ROW_BYTES * self._n + _CHECKPOINT_GONE_BYTES * self.n_gone
-        return self.n_bytes + n_copied + n_more + n_for_each
+        return self.n_bytes + n_copied + self._n_id_bytes + n_for_each
 
     def __bool__(self) -> bool:
         return bool(self._n or self.n_gone)
@@ -121,6 +122,7 @@ class Pending:
                 self._tie()
                 self._blocks.append(part)
                 self._n_row_bytes += part.words.nbytes
+                self._n_id_bytes += part.n_id_bytes
                 continue
             self._loose.append(part)
             self._n_row_bytes += part.nbytes
@@ -219,9 +221,13 @@ class Pending:
 
     def _tie(self) -> None:
         """Make a block of what is loose."""
-        self._blocks = list(self._all_blocks())
+        if not self._n_loose:
+            return
+        block = Block.of(np.concatenate(self._loose, axis=1))
+        self._n_row_bytes += block.words.nbytes - sum(part.nbytes for part in self._loose)
+        self._n_id_bytes += block.n_id_bytes
+        self._blocks.append(block)
         self._loose, self._n_loose = [], 0
-        self._n_row_bytes = sum(block.words.nbytes for block in self._blocks)
 
 
 def waiting(codes: Codes) -> Codes | Block:
