@@ -34,7 +34,7 @@ from rtree_anon.index.sorting import is_distinct, ordered
 from rtree_anon.index.view import View
 from rtree_anon.io.coding import RowCoder
 from rtree_anon.io.known_rows import known_codes, one_batch
-from rtree_anon.io.loading import prepare_load
+from rtree_anon.io.loading import CodedRows, prepare_load
 from rtree_anon.io.row_bytes import RowBatch, in_pieces, packed, unpacked
 from rtree_anon.io.stored_columns import ID_RANGE, StoredColumns
 from rtree_anon.release.in_threads import in_order
@@ -270,7 +270,7 @@ class Streaming:
         if codes is None:
             return None
         found = self._ids(batch.num_rows, None, None, known, ids, None)
-        return _Coded(Operation(kind, found, _for_journal(batch)), [waiting(codes)], None)
+        return _Coded(Operation(kind, found, in_pieces(packed(batch), _RECORD_BYTES)), [waiting(codes)], None)
 
     def _ids(
         self,
@@ -394,18 +394,14 @@ class Streaming:
 
 
 def _as_they_wait(
-    stored: StoredColumns, coded: Callable[[], tuple[RowBatch, Codes]]
+    stored: StoredColumns, coded: Callable[[], CodedRows]
 ) -> tuple[list[RowBatch], Codes | Block, Ids | None, Codes | None]:
     """Rows as the journal takes them, and as they wait; the ids that they come with, and the keys of these."""
-    batch, codes = coded()
+    batch, numbered, codes = coded()
     ids = codes[-1] if stored.has_own_ids else None
     codes = codes if ids is None else codes[:-1]
     keys = None if stored.key_column is None else stored.key_codes(codes)
-    return _for_journal(batch), waiting(codes), ids, keys
-
-
-def _for_journal(batch: RowBatch) -> list[RowBatch]:
-    return [packed(piece) for piece in in_pieces(batch, _RECORD_BYTES)]
+    return in_pieces(packed(batch, numbered), _RECORD_BYTES), waiting(codes), ids, keys
 
 
 def _codes_stay(before: RowCoder, after: RowCoder) -> bool:

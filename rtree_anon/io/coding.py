@@ -327,6 +327,11 @@ class RowCoder:
         _interleave(list(self.columns(batch, origin, self.dtype)), matrix)
         return matrix
 
+    def numbered_texts(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The columns of text that are categories, as dictionaries, which is the longest part of coding them."""
+        names = [coder.name for coder in self.coders if isinstance(coder, CategoryCoder)]
+        return {name: encoded_categories(batch.column(name)) for name in names if is_text(batch.column(name).type)}
+
     def columns(self, batch: pa.RecordBatch, origin: Origin, dtype: Any) -> Iterator[Codes]:
         """The codes of one quasi-identifier after the other; perhaps views of the batch's memory."""
         for coder in self.coders:

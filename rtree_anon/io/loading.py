@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -93,6 +93,14 @@ def prepare_load(
     return PreparedLoad(
         opened.name, n_rows, bound, stored, may_have_missing, again, parsed, statistics, reservoir, spool, seed
     )
+
+
+class CodedRows(NamedTuple):
+    """Rows as they would have to be handed in again, and as codes."""
+
+    batch: pa.RecordBatch
+    numbered: dict[str, pa.Array]  # columns of text that are categories, as dictionaries
+    codes: NDArray[np.int64]  # [column, row]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,23 +192,24 @@ class PreparedLoad:
         next_id = first_id
         for piece in resized(self._source.pieces(names, batch_rows), batch_rows):
             numbers = self._numbers(piece)
-            codes = partial(self._codes, piece, numbers, next_id)
+            codes = partial(self._typed_codes, piece, numbers, next_id)
             yield CodedBatch(piece.batch.num_rows, codes, piece.origin.name, piece.origin.first_row, columns)
             if next_id is not None:
                 next_id += piece.batch.num_rows
 
-    def coded_rows(self, batch_rows: int) -> Iterator[Callable[[], tuple[pa.RecordBatch, NDArray[np.int64]]]]:
-        """All rows, to be coded by any thread: as they would have to be handed in again, and codes[column, row].
+    def coded_rows(self, batch_rows: int) -> Iterator[Callable[[], CodedRows]]:
+        """All rows, to be coded by any thread. Ids are among the codes only where they are the rows' keys."""
 
-        Ids are among the codes only where they are the rows' keys.
-        """
-
-        def coded(piece: Piece, numbers: dict[str, NDArray[np.int32]]) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-            codes = self._codes(piece, numbers, None)
+        def coded(piece: Piece, numbers: dict[str, NDArray[np.int32]]) -> CodedRows:
+            piece = typed(piece, self._parsed)
+            numbered = self.coder.numbered_texts(piece.batch)
+            columns = [numbered.get(name, column) for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, piece.batch.schema.names)
+            codes = self._codes(Piece(batch, piece.origin), numbers, None)
             wide = codes.astype(np.int64)
             if codes.dtype != np.int64:
                 wide[codes == missing_code(codes.dtype)] = missing_code(np.int64)
-            return typed(piece, self._parsed).batch, wide
+            return CodedRows(piece.batch, numbered, wide)
 
         names = list(self.schema.column_names)
         for piece in resized(self._source.pieces(names, batch_rows), batch_rows):
@@ -245,9 +254,11 @@ class PreparedLoad:
                     numbers[column.name] = column.number(stored_form(piece.batch.column(column.name), column))
         return numbers
 
+    def _typed_codes(self, piece: Piece, numbers: dict[str, NDArray[np.int32]], first_id: int | None) -> NDArray[Any]:
+        return self._codes(typed(piece, self._parsed), numbers, first_id)
+
     def _codes(self, piece: Piece, numbers: dict[str, NDArray[np.int32]], first_id: int | None) -> NDArray[Any]:
-        """codes[column, row] of a batch."""
-        piece = typed(piece, self._parsed)
+        """codes[column, row] of a batch whose columns are of their types."""
         batch, origin = piece.batch, piece.origin
         self._check_missing(piece)
         with_ids = first_id is not None or self.key_is_id

@@ -1,17 +1,18 @@
 """Rows as bytes, for a journal: Arrow IPC streams of one batch each, with their types.
 
 Many rows are packed first, so that there is less to copy, to write and to sync: whole numbers and days as what they are
-above the smallest of their batch, in one, two or four bytes, where none is missing. (Dictionaries of text would take
-longer to make than their bytes take to be written.) A packed column says in its field's metadata what it was; other
-metadata is dropped:
+above the smallest of their batch, in one, two or four bytes, where none is missing; text with few different values as
+numbers of these, where somebody has numbered them already. (To number them only for this would take longer than their
+bytes take to be written.) A packed column says in its field's metadata what it was; other metadata is dropped:
 
     rtree_anon.packed  of the schema: the form of what follows, 1
-    rtree_anon.was     of a field: the type, one of `_NUMBERS`
-    rtree_anon.above   of a field: what has to be added to each number
+    rtree_anon.was     of a field: the type, one of `_NUMBERS` or `_TEXTS`
+    rtree_anon.above   of a field of numbers: what has to be added to each
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,13 +27,19 @@ _NUMBERS = {
     str(kind): kind for kind in (pa.int16(), pa.int32(), pa.int64(), pa.uint16(), pa.uint32(), pa.uint64(), pa.date32())
 }
 _WIDTHS: dict[pa.DataType, Any] = {pa.uint8(): np.uint8, pa.uint16(): np.uint16, pa.uint32(): np.uint32}
+_TEXTS = {str(kind): kind for kind in (pa.string(), pa.large_string())}
+_NUMBERED = pa.dictionary(pa.uint8(), pa.large_string())
+_MOST_TEXTS, _MOST_TEXT_BYTES = 256, 1 << 16  # that are numbered: every record has all of them
 _FEW_ROWS = 1024  # are not worth the trouble
 
 
-def packed(batch: RowBatch) -> RowBatch:
-    """The same rows in fewer bytes, for `rows_to_bytes`."""
-    pairs = zip(batch.columns, batch.schema, strict=True)
-    packed_pairs = [_packed(column, field.remove_metadata(), batch.num_rows) for column, field in pairs]
+def packed(batch: RowBatch, numbered: Mapping[str, pa.Array] | None = None) -> RowBatch:
+    """The same rows in fewer bytes, for `rows_to_bytes`. `numbered` has columns of text as dictionaries, by name."""
+    numbered = {} if numbered is None else numbered
+    packed_pairs = [
+        _packed(column, numbered.get(field.name), field.remove_metadata(), batch.num_rows)
+        for column, field in zip(batch.columns, batch.schema, strict=True)
+    ]
     columns, fields = [column for column, _ in packed_pairs], [field for _, field in packed_pairs]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, _FORM))
 
@@ -73,8 +80,16 @@ def in_pieces(batch: RowBatch, most_bytes: int) -> list[RowBatch]:
     return in_pieces(batch.slice(0, half), most_bytes) + in_pieces(batch.slice(half), most_bytes)
 
 
-def _packed(column: pa.Array, field: pa.Field, n_rows: int) -> tuple[pa.Array, pa.Field]:
-    if n_rows < _FEW_ROWS or column.null_count or str(column.type) not in _NUMBERS:
+def _packed(column: pa.Array, numbered: pa.Array | None, field: pa.Field, n_rows: int) -> tuple[pa.Array, pa.Field]:
+    if n_rows < _FEW_ROWS:
+        return column, field
+    if numbered is not None and str(column.type) in _TEXTS:
+        texts = numbered.dictionary
+        if len(texts) > _MOST_TEXTS or texts.nbytes > _MOST_TEXT_BYTES:
+            return column, field
+        narrow = pa.DictionaryArray.from_arrays(numbered.indices.cast(pa.uint8()), texts.cast(pa.large_string()))
+        return narrow, pa.field(field.name, narrow.type, field.nullable, {_WAS: str(column.type).encode()})
+    if column.null_count or str(column.type) not in _NUMBERS:
         return column, field
     numbers = _numbers(column)
     least, most = int(numbers.min()), int(numbers.max())
@@ -92,6 +107,9 @@ def _unpacked(column: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
     if _WAS not in about:
         return column, field
     was = about[_WAS].decode()
+    if was in _TEXTS and set(about) == {_WAS} and column.type == _NUMBERED:
+        column.validate(full=True)  # a number of a text that is not there would be looked up in any memory
+        return column.cast(pa.large_string()).cast(_TEXTS[was]), plain.with_type(_TEXTS[was])
     kind = _NUMBERS.get(was)
     if kind is None or set(about) != {_WAS, _ABOVE} or column.null_count or column.type not in _WIDTHS:
         raise ValueError(f"column {field.name!r} says that it was {was!r:.40}, which it cannot have been")

@@ -96,7 +96,7 @@ def test_as_the_long_way(directory: Path, rows: list[dict[str, Any]]) -> None:
     grown = stored.sizes()
     stored.cut_back(sizes)
     with prepared(table, directory, schema, stored) as again:
-        ((same_rows, expected),) = [work() for work in again.coded_rows(100)]
+        ((same_rows, _, expected),) = [work() for work in again.coded_rows(100)]
         if found is not None:
             assert again.schema == schema and stored.sizes() == grown
             assert found.dtype == np.int64 and np.array_equal(found, expected)

@@ -73,6 +73,27 @@ def test_other_columns(column: pa.Array) -> None:
     come_back(pa.record_batch({"a": column.slice(0, 0)}))
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("values", [["a", "bc"], ["", None, "ä"], [f"text {i}" for i in range(256)]], ids=len)
+def test_text_that_is_numbered_already(kind: pa.DataType, values: list[str | None]) -> None:
+    column = pa.array(values * N, kind)
+    numbered = {"a": column.cast(pa.large_string()).dictionary_encode()}
+    batch = pa.record_batch({"a": column, "b": column})
+    found = packed(batch, numbered)
+    assert unpacked(found).equals(batch) and unpacked(found.slice(7, 9)).equals(batch.slice(7, 9))
+    content = rows_to_bytes(found)
+    (again,) = rows_from_bytes(content)
+    assert again.schema.equals(batch.schema) and again.equals(batch)
+    assert len(rows_to_bytes(packed(batch))) - len(content) > 2 * len(column)
+
+
+@pytest.mark.parametrize("values", [[f"text {i}" for i in range(257)], ["a" * 40_000, "b" * 40_000]], ids=len)
+def test_dictionaries_that_are_no_gain(values: list[str]) -> None:
+    batch = pa.record_batch({"a": pa.array(values * 600)})
+    numbered = {"a": batch.column(0).cast(pa.large_string()).dictionary_encode()}
+    assert packed(batch, numbered).equals(packed(batch))
+
+
 def test_what_users_say_of_columns_is_dropped() -> None:
     about = {b"rtree_anon.was": b"int64", b"rtree_anon.above": b"5"}
     for n in (3, N):
@@ -93,6 +114,9 @@ def stream(column: pa.Array, about: dict[bytes, bytes], form: Any = b"1") -> byt
 
 
 BYTES = pa.array([1, 255], pa.uint8())
+TEXTS = pa.array(["a"], pa.large_string())
+NUMBERED = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.uint8()), TEXTS)
+WRONGLY_NUMBERED = pa.DictionaryArray.from_arrays(pa.array([0, 200], pa.uint8()), TEXTS, safe=False)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +137,12 @@ BYTES = pa.array([1, 255], pa.uint8())
         (pa.array([1, 2], pa.int64()), b"int32", b"1"),
         (pa.array(["a"]), b"int32", b"1"),
         (pa.array(["a"]).dictionary_encode(), b"string", b"1"),
+        (pa.array(["a"]).dictionary_encode(), b"string", None),
+        (NUMBERED, b"string", b"1"),
+        (NUMBERED, b"int32", b"1"),
+        (NUMBERED, b"int32", None),
+        (WRONGLY_NUMBERED, b"string", None),
+        (WRONGLY_NUMBERED, b"large_string", None),
     ],
 )
 def test_packed_columns_that_nobody_packed(column: pa.Array, was: bytes, above: bytes | None) -> None:
