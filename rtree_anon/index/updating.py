@@ -113,7 +113,9 @@ class Updating:
         self._syncing = ThreadPoolExecutor(1)
         try:
             with ThreadPoolExecutor(self.threads) as self._pool:
-                return self._run(added, gone, gone_from)
+                outcome = self._run(added, gone, gone_from)
+            self._sync_ahead(_SYNC_BYTES // 4)  # while the directory learns what has moved
+            return outcome
         finally:
             self._syncing.shutdown(wait=False)
 
@@ -369,11 +371,15 @@ class Updating:
         self.store.write_run(ids.astype(np.uint64), bundles.pages, BUNDLE_KIND, bundles.lengths)
         self._n_pages += len(ids)
         self._unsynced_bytes += bundles.pages.nbytes
-        if self._unsynced_bytes > _SYNC_BYTES:  # so that the commit has little to wait for
-            self._unsynced_bytes = 0
-            self._syncing.submit(self.store.sync_ahead)
+        self._sync_ahead(_SYNC_BYTES)
         first: Ids = ids[place]
         return first
+
+    def _sync_ahead(self, least_bytes: int) -> None:
+        """Sync what was written, where it is so much, so that the commit has little to wait for."""
+        if self._unsynced_bytes > least_bytes:
+            self._unsynced_bytes = 0
+            self._syncing.submit(self.store.sync_ahead)
 
     def _outcome(self, tree: UpperTree) -> Outcome:
         dropped = np.concatenate([np.empty(0, np.uint64), *self._dropped])

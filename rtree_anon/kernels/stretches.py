@@ -427,14 +427,17 @@ def tell_apart(ids, bundles, names, first, fresh, old_ids, old_names):
     all of them and one more.
     """
     n = np.uint64(0)
+    n_fresh = np.uint64(fresh.shape[0])
+    nowhere = np.empty(1, fresh.dtype)  # where an id of the others would be, so that no processor has to guess
     for i in range(ids.shape[0]):
         id_, name = np.int64(ids[i]), names[bundles[i]]
-        is_fresh = 0 <= id_ - first < fresh.shape[0]
+        place = np.uint64(id_ - first)  # below `first`: beyond all
+        is_fresh = place < n_fresh
         old_ids[n] = id_
         old_names[n] = name
         n += np.uint64(not is_fresh)
-        if is_fresh:
-            fresh[id_ - first] = name
+        own, at = (fresh, place) if is_fresh else (nowhere, np.uint64(0))
+        own[at] = name
     return np.int64(n)
 
 

@@ -39,4 +39,4 @@ def upkeep_for(quality: str, k: int) -> Upkeep:
 
     At `best` a fresh load is better than many small repairs, so that more has to be cut again.
     """
-    return Upkeep(32 * k, 9 * k) if quality == "best" else Upkeep(16 * k, 6 * k)
+    return Upkeep(32 * k, 9 * k) if quality == "best" else Upkeep(24 * k, 5 * k)
