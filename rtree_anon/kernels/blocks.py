@@ -49,7 +49,7 @@ class CutRecord(NamedTuple):
     left_set: NDArray[np.uint64]
 
 
-@lean_kernel
+@lean_inlined
 def grow_block(block, m, at, depth, k, gauge, preferred, effort, worth, guard, found, members, others, record, sparing):
     """Cut the first m rows of `block`, a node at this depth that begins at position `at`, down to leaves.
 

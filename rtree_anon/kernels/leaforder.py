@@ -24,7 +24,7 @@ def link_nodes(depth, left, right):
     return link_in_room(depth, depth.shape[0], left, right, np.empty(depth.shape[0] + 1, np.int64))
 
 
-@lean_kernel
+@lean_inlined
 def link_in_room(depth, n_inner, left, right, path):
     """`link_nodes` of the first n_inner cuts; `path` is scratch space for one entry more."""
     top = 0
@@ -126,7 +126,7 @@ def walk_room(n_inner, inner):
     )
 
 
-@lean_kernel
+@lean_inlined
 def walk_leaves(left, right, n_inner, root, gauge, lo, hi, mask, inner, entry, room, order, between, flipped):
     """`order_leaves` of a tree of n_inner inner nodes, with scratch space from `walk_room`.
 

@@ -56,6 +56,32 @@ def load_lines(old, added, numbers, begin, end, layout, lines):
 
 
 @intrinsic
+def expect_rows(typing_context, old, added, numbers, begin, end):
+    """Ask for the rows numbers[begin:end] of `old` or `added`, which are soon to be loaded, while others are worked on.
+
+    They lie where no processor would look ahead. Nothing is checked, and nothing comes of it but time.
+    """
+    signature = types.void(old, added, numbers, types.int64, types.int64)
+
+    def generate(context, builder, signature, arguments):
+        _, _, numbers, begin, end = addresses(context, builder, signature, arguments)
+        row_of = _rows(context, builder, signature.args[:2], arguments[:2])
+        address, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), (address, i32, i32, i32))
+        ask = builder.module.declare_intrinsic("llvm.prefetch", (address,), function_type)
+
+        def expect(i):
+            row = row_of(builder.load(builder.gep(numbers, [i])))
+            builder.call(ask, [builder.bitcast(row, address), i32(0), i32(3), i32(1)])  # to be read, soon; data
+            return ()
+
+        loop(builder, begin, end, 1, (), expect)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def _load_lanes(typing_context, old, added, rows, n, word, shift, mask, below, missing, first, lines):
     """lines[i, first:first+LANES] becomes these columns of the row rows[i], for i < n. Nothing is checked."""
     signature = types.void(old, added, rows, types.int64, word, shift, mask, below, missing, types.int64, lines)
@@ -66,17 +92,11 @@ def _load_lanes(typing_context, old, added, rows, n, word, shift, mask, below, m
             builder.load(vector_at(builder, each, first, _WIDE), align=8) for each in layout
         )
         kinds = signature.args
-        shape = context.make_array(kinds[0])(context, builder, arguments[0]).shape
-        n_old, n_words = builder.extract_value(shape, 0), builder.extract_value(shape, 1)
+        n_words = builder.extract_value(context.make_array(kinds[0])(context, builder, arguments[0]).shape, 1)
+        row_of = _rows(context, builder, kinds[:2], arguments[:2])
 
         def load(i):
-            number = builder.load(builder.gep(rows, [i]))
-            behind = builder.sub(number, n_old)
-            own = builder.select(  # which one it is cannot be guessed
-                builder.icmp_signed("<", behind, I64(0)),
-                row_address(context, builder, kinds[0], arguments[0], number),
-                row_address(context, builder, kinds[1], arguments[1], behind),
-            )
+            own = row_of(builder.load(builder.gep(rows, [i])))
 
             def take(w, taken):
                 here = splat(builder, builder.load(builder.gep(own, [w])), _WIDE)
@@ -95,6 +115,21 @@ def _load_lanes(typing_context, old, added, rows, n, word, shift, mask, below, m
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _rows(context, builder, kinds, arrays):
+    """A function from the number of a row, of two arrays one behind the other, to its address."""
+    n_first = builder.extract_value(context.make_array(kinds[0])(context, builder, arrays[0]).shape, 0)
+
+    def row_of(number):
+        behind = builder.sub(number, n_first)
+        return builder.select(  # which one it is cannot be guessed
+            builder.icmp_signed("<", behind, I64(0)),
+            row_address(context, builder, kinds[0], arrays[0], number),
+            row_address(context, builder, kinds[1], arrays[1], behind),
+        )
+
+    return row_of
 
 
 _WIDE, _LINE = ir.VectorType(ir.IntType(64), LANES), ir.VectorType(ir.IntType(32), LANES)

@@ -21,7 +21,7 @@ from rtree_anon.kernels.boxes import boxes_of_members
 from rtree_anon.kernels.cutting import grow
 from rtree_anon.kernels.jit import kernel, lean_inlined
 from rtree_anon.kernels.leaforder import WalkRoom, link_in_room, walk_leaves, walk_room
-from rtree_anon.kernels.lines import load_lines
+from rtree_anon.kernels.lines import expect_rows, load_lines
 
 
 class CutArrays(NamedTuple):
@@ -140,6 +140,8 @@ def recut_regions(
                 _load_entry(old, added, order, at - sizes[n_out - 1], at, layout, ranked, gauge, room)
         if n_out > 0:
             _copy_cuts(cuts, begin[region] - 1, new, n_out - 1, np.int64(1), is_new)
+        if region + 1 < n_regions:
+            expect_rows(old, added, source, starts[max(begin[region + 1] - 1, 0)], starts[end[region + 1]])
         first, behind = starts[begin[region]], starts[end[region]]
         m, depth = behind - first, hangs[region]
         lines, members = room.lines, room.members

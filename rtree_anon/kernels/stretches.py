@@ -19,7 +19,7 @@ from rtree_anon.kernels.bundles import (
     get_vector,
     vector_words,
 )
-from rtree_anon.kernels.jit import kernel
+from rtree_anon.kernels.jit import kernel, lean_inlined
 from rtree_anon.kernels.rowwords import limit_mask
 
 _MISSING = np.iinfo(np.int64).min
@@ -180,35 +180,54 @@ def route_rows(words, layout, ends, roots, first, second, axis, threshold, left_
     Rows from ends[g-1] to ends[g]-1 are known to be below the node roots[g]. Rows take their steps side by side, block
     by block, so that the processor need not wait for one after the other.
     """
-    masks = np.empty(layout.limit.shape[0], np.uint64)
-    for c in range(masks.shape[0]):
-        masks[c] = limit_mask(layout.limit[c])
-    any_set = is_set.any()
+    steps = np.empty((first.shape[0], 9), np.uint64)  # all that a step looks at, side by side
+    for node in range(first.shape[0]):
+        a = axis[node]
+        below = layout.below[a]
+        steps[node, 0] = np.uint64(layout.word[a])
+        steps[node, 1] = layout.shift[a]
+        steps[node, 2] = limit_mask(layout.limit[a])
+        above = np.uint64(threshold[node]) - np.uint64(below)  # modulo 2**64; a missing value, stored as 0, is below it
+        steps[node, 3] = above if threshold[node] > below else np.uint64(1)
+        steps[node, 4] = _stored_set(left_set[node], below)
+        steps[node, 5] = np.uint64(is_set[node])
+        steps[node, 6] = np.uint64(flipped[node])
+        steps[node, 7] = np.uint64(second[node])
+        steps[node, 8] = np.uint64(first[node])
+    waiting = np.empty(_BLOCK_ROWS + 1, np.int64)  # rows that are not in a leaf yet
     begin = np.int64(0)
     for g in range(ends.shape[0]):
         while begin < ends[g]:
             end = min(begin + _BLOCK_ROWS, ends[g])
             for i in range(begin, end):
                 leaf[i] = roots[g]
-            waiting = roots[g] >= 0
-            while waiting:
-                waiting = False
-                for i in range(begin, end):
-                    node = leaf[i]
-                    if node < 0:
-                        continue
-                    a = axis[node]
-                    stored = (words[i, layout.word[a]] >> layout.shift[a]) & masks[a]
-                    code = np.int64(stored) + layout.below[a]
-                    left = stored == np.uint64(0) or code < threshold[node]
-                    if any_set and is_set[node]:
-                        bit = np.uint64(63) if stored == np.uint64(0) else np.uint64(code)
-                        left = (left_set[node] >> bit) & np.uint64(1) != np.uint64(0)
-                    leaf[i] = first[node] if left != flipped[node] else second[node]
-                    waiting = True
+                waiting[i - begin] = i
+            n_waiting = end - begin if roots[g] >= 0 else np.int64(0)
+            while n_waiting > 0:
+                n = np.uint64(0)
+                for j in range(n_waiting):  # without a branch: no processor could guess what comes
+                    i = waiting[j]
+                    step = steps[leaf[i]]
+                    stored = (words[i, step[0]] >> step[1]) & step[2]
+                    below_cut = np.uint64(stored < step[3])
+                    in_set = step[4] >> (stored & np.uint64(63))
+                    left = (below_cut ^ ((below_cut ^ in_set) & step[5]) ^ step[6]) & np.uint64(1)
+                    child = np.int64(step[np.uint64(7) + left])
+                    leaf[i] = child
+                    waiting[n] = i
+                    n += np.uint64(child >= 0)
+                n_waiting = np.int64(n)
             for i in range(begin, end):
                 leaf[i] = ~leaf[i]
             begin = end
+
+
+@lean_inlined
+def _stored_set(codes, below):
+    """A set of categories by the numbers that they are stored as: bit 0 is that of a missing value, bit 63 of `codes`."""
+    missing = codes >> np.uint64(63)
+    moved = codes << np.uint64(-below) if below <= 0 else codes >> np.uint64(below)
+    return (moved & ~np.uint64(1)) | missing
 
 
 @kernel
