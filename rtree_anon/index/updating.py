@@ -46,8 +46,8 @@ from rtree_anon.kernels.upkeep import choose_stretches, settle_leaves
 from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageReader, PageStore
 
-STRETCH_ROWS = 100_000  # large enough that what a stretch costs besides its rows hardly matters
-_BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
+STRETCH_ROWS = 140_000  # large enough that what a stretch costs besides its rows hardly matters
+_BYTES_PER_ROW = 1792  # of memory to each row of a stretch: several stretches are under way
 _AHEAD_PER_THREAD = 2
 _LEAST_GROUPS = 16  # of stretches that are renewed together; the same for any number of threads, as is the result
 _BYTES_PER_MOVED = 96  # of memory to each row that changes bundles, beside half of those of the batch

@@ -372,17 +372,31 @@ def count_origins(order, old_ends, new_ends, shared):
     """shared[b, o] becomes the number of rows of new bundle b that come from old bundle o (zeros before)."""
     n_old = old_ends[-1]
     begin = np.int64(0)
+    o = 0
     for b in range(new_ends.shape[0]):
-        o = 0
-        for i in range(begin, new_ends[b]):
-            if order[i] >= n_old:
-                continue
-            while order[i] >= old_ends[o]:
-                o += 1
-            while o > 0 and order[i] < old_ends[o - 1]:
-                o -= 1
-            shared[b, o] += 1
+        rows = order[begin : new_ends[b]]
         begin = new_ends[b]
+        at = 0
+        while at < rows.shape[0]:  # block by block: mostly all old rows of one are from the same bundle
+            block = rows[at : at + _BLOCK_ROWS]
+            at += _BLOCK_ROWS
+            low = old_ends[o - 1] if o > 0 else np.int64(0)
+            size = np.uint64(old_ends[o] - low)
+            n_own, n_added = np.int64(0), np.int64(0)
+            for i in range(block.shape[0]):
+                n_own += np.uint64(block[i] - low) < size
+                n_added += block[i] >= n_old
+            if n_own + n_added == block.shape[0]:
+                shared[b, o] += n_own
+                continue
+            for i in range(block.shape[0]):
+                if block[i] >= n_old:
+                    continue
+                while block[i] >= old_ends[o]:
+                    o += 1
+                while o > 0 and block[i] < old_ends[o - 1]:
+                    o -= 1
+                shared[b, o] += 1
 
 
 @kernel
