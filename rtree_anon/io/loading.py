@@ -203,7 +203,10 @@ class PreparedLoad:
         def coded(piece: Piece, numbers: dict[str, NDArray[np.int32]]) -> CodedRows:
             piece = typed(piece, self._parsed)
             numbered = self.coder.numbered_texts(piece.batch)
-            columns = [numbered.get(name, column) for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True)]
+            columns = [
+                numbered.get(name, column)
+                for name, column in zip(piece.batch.schema.names, piece.batch.columns, strict=True)
+            ]
             batch = pa.RecordBatch.from_arrays(columns, piece.batch.schema.names)
             codes = self._codes(Piece(batch, piece.origin), numbers, None)
             wide = codes.astype(np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.gauge import MASK, mask_width, range_width
-from rtree_anon.kernels.jit import kernel, lean_inlined, lean_kernel
+from rtree_anon.kernels.jit import kernel, lean_inlined
 from rtree_anon.kernels.lanes import LANES, union_of_lanes, union_width_of_lanes
 
 

@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from rtree_anon.kernels.jit import lean_inlined
-from rtree_anon.kernels.vectors import I64, addresses, loop, row_address, splat, vector_at
+from rtree_anon.kernels.vectors import ASK_TO_READ, I64, addresses, ask_for, loop, row_address, splat, vector_at
 
 LANES = 8
 
@@ -66,13 +66,9 @@ def expect_rows(typing_context, old, added, numbers, begin, end):
     def generate(context, builder, signature, arguments):
         _, _, numbers, begin, end = addresses(context, builder, signature, arguments)
         row_of = _rows(context, builder, signature.args[:2], arguments[:2])
-        address, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        function_type = ir.FunctionType(ir.VoidType(), (address, i32, i32, i32))
-        ask = builder.module.declare_intrinsic("llvm.prefetch", (address,), function_type)
 
         def expect(i):
-            row = row_of(builder.load(builder.gep(numbers, [i])))
-            builder.call(ask, [builder.bitcast(row, address), i32(0), i32(3), i32(1)])  # to be read, soon; data
+            ask_for(builder, row_of(builder.load(builder.gep(numbers, [i]))), ASK_TO_READ)
             return ()
 
         loop(builder, begin, end, 1, (), expect)
@@ -122,6 +118,7 @@ def _rows(context, builder, kinds, arrays):
     n_first = builder.extract_value(context.make_array(kinds[0])(context, builder, arrays[0]).shape, 0)
 
     def row_of(number):
+        number = number if number.type == I64 else builder.sext(number, I64)
         behind = builder.sub(number, n_first)
         return builder.select(  # which one it is cannot be guessed
             builder.icmp_signed("<", behind, I64(0)),

@@ -5,7 +5,7 @@ be added in any order; together they are numbered 0 .. n-1, the old ones first. 
 leaves are kept, merged or cut again is said in upkeep.py.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment, call-arg, unreachable"
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from rtree_anon.kernels.bundles import (
     vector_words,
 )
 from rtree_anon.kernels.jit import kernel, lean_inlined
+from rtree_anon.kernels.lines import expect_rows
 from rtree_anon.kernels.rowwords import limit_mask
+from rtree_anon.kernels.vectors import expect_write
 
 _MISSING = np.iinfo(np.int64).min
 SOUND, WRONG_SHAPE, WRONG_VALUE = 0, 1, 2
+_AHEAD_ROWS = 16  # that are asked for while others are gathered
 _BLOCK_ROWS = 256  # routed side by side
 _SPREAD = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: Knuth's multiplicative hashing
 
@@ -224,7 +227,7 @@ def route_rows(words, layout, ends, roots, first, second, axis, threshold, left_
 
 @lean_inlined
 def _stored_set(codes, below):
-    """A set of categories by the numbers that they are stored as: bit 0 is that of a missing value, bit 63 of `codes`."""
+    """A set of categories, by the numbers that they are stored as: a missing value, bit 63 of `codes`, is bit 0."""
     missing = codes >> np.uint64(63)
     moved = codes << np.uint64(-below) if below <= 0 else codes >> np.uint64(below)
     return (moved & ~np.uint64(1)) | missing
@@ -346,10 +349,14 @@ def sort_by_leaf(leaf, n_leaves, starts, source):
 def gather_words(old, added, order, out):
     """Rows in a new order, row by row."""
     n_old = old.shape[0]
-    for i in range(order.shape[0]):
-        p = order[i]
-        for w in range(out.shape[1]):
-            out[i, w] = old[p, w] if p < n_old else added[p - n_old, w]
+    n = order.shape[0]
+    for first in range(0, n, _AHEAD_ROWS):
+        behind = min(first + _AHEAD_ROWS, n)
+        expect_rows(old, added, order, behind, min(behind + _AHEAD_ROWS, n))
+        for i in range(first, behind):
+            p = order[i]
+            for w in range(out.shape[1]):
+                out[i, w] = old[p, w] if p < n_old else added[p - n_old, w]
 
 
 @kernel
@@ -464,6 +471,8 @@ def tell_apart(ids, bundles, names, first, fresh, old_ids, old_names):
     nowhere = np.empty(1, fresh.dtype)  # where an id of the others would be, so that no processor has to guess
     for i in range(ids.shape[0]):
         id_, name = np.int64(ids[i]), names[bundles[i]]
+        ahead = ids[min(i + _AHEAD_ROWS, ids.shape[0] - 1)]
+        expect_write(fresh, min(np.uint64(np.int64(ahead) - first), n_fresh))
         place = np.uint64(id_ - first)  # below `first`: beyond all
         is_fresh = place < n_fresh
         old_ids[n] = id_

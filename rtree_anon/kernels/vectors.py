@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
+ASK_TO_READ, ASK_TO_WRITE = 0, 1
 _BYTES = ir.IntType(8).as_pointer()
 
 
@@ -71,3 +73,23 @@ def loop(builder, begin, end, step, carried, body):
     builder.branch(head)
     builder.position_at_end(after)
     return values
+
+
+def ask_for(builder, address, purpose):
+    """Ask for the memory at an address that is needed soon; nothing comes of it but time."""
+    function_type = ir.FunctionType(ir.VoidType(), (_BYTES, I32, I32, I32))
+    ask = builder.module.declare_intrinsic("llvm.prefetch", (_BYTES,), function_type)
+    builder.call(ask, [builder.bitcast(address, _BYTES), I32(purpose), I32(3), I32(1)])  # to be kept close; data
+
+
+@intrinsic
+def expect_write(typing_context, array, place):
+    """Ask for array[place], which is soon to be written. Nothing is checked, and nothing comes of it but time."""
+    signature = types.void(array, place)
+
+    def generate(context, builder, signature, arguments):
+        data, place = addresses(context, builder, signature, arguments)
+        ask_for(builder, builder.gep(data, [place]), ASK_TO_WRITE)
+        return context.get_dummy_value()
+
+    return signature, generate
