@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sqlite3
 import statistics
 import tempfile
@@ -80,7 +81,11 @@ def warm_up(quality: str) -> None:
 
 
 def growth(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Batches into a growing index; those in `--fresh` are compared with loading everything anew at that size."""
+    """Batches into a growing index; those in `--fresh` are compared with loading everything anew at that size.
+
+    Such a batch goes into copies of the index first, in turns with fresh loads: the machine is not equally fast all the
+    time. Ratios are those of the medians.
+    """
     warm_up(arguments.quality)
     n = arguments.batch
     rows = rows_of(n * (arguments.batches + 1))
@@ -88,24 +93,41 @@ def growth(arguments: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory, new_index(directory, arguments.quality) as index:
         index.load(rows.slice(0, n))
         for number in range(1, arguments.batches + 1):
-
-            def insert(number: int = number) -> None:
-                index.insert(rows.slice(number * n, n))
-                index.checkpoint()
-
-            cpu = time.process_time()
-            line = {"seconds": timed(insert), "cpu_seconds": time.process_time() - cpu, "rows": len(index)}
+            before, new = rows.slice(0, number * n), rows.slice(number * n, n)
+            line: dict[str, Any] = {"rows": before.num_rows + n}
             if number in arguments.fresh:
-                with new_index(directory, arguments.quality, f"again-{number}") as other:
-                    cpu = time.process_time()
-                    line["load_seconds"] = timed(lambda number=number: other.load(rows.slice(0, (number + 1) * n)))
-                    line["load_cpu_seconds"] = time.process_time() - cpu
-                line["ratio"] = line["seconds"] / line["load_seconds"]
-                line["cpu_ratio"] = line["cpu_seconds"] / line["load_cpu_seconds"]
+                turns = [against_load(directory, arguments.quality, before, new) for _ in range(arguments.repeats)]
+                line |= {name: [turn[name] for turn in turns] for name in turns[0]}
+                median = {name: statistics.median(line[name]) for name in turns[0]}
+                line["ratio"] = median["seconds"] / median["load_seconds"]
+                line["cpu_ratio"] = median["cpu_seconds"] / median["load_cpu_seconds"]
+            change(index, None, new)
             batches.append(line)
             print(json.dumps(line), flush=True)
         index.verify()
         return {"batches": batches, "quality": compared(index, rows, directory, arguments)}
+
+
+def against_load(directory: str, quality: str, before: pa.Table, new: pa.Table) -> dict[str, float]:
+    """Seconds of a batch into a copy of the index, and of a load of all rows."""
+    copy = Path(directory) / "copy"
+    shutil.copytree(Path(directory) / "index", copy)
+    with ra.Index.open(copy, mode="w") as index:
+        own = both_times(lambda: change(index, None, new))
+        if len(index) != before.num_rows + new.num_rows:
+            raise RuntimeError("the batch did not arrive")
+    shutil.rmtree(copy)
+    with new_index(directory, quality, "again") as other:
+        load = both_times(lambda: other.load(pa.concat_tables((before, new))))
+    shutil.rmtree(Path(directory) / "again")
+    return {"seconds": own[0], "cpu_seconds": own[1], "load_seconds": load[0], "load_cpu_seconds": load[1]}
+
+
+def both_times(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds that passed, and those that processors worked."""
+    cpu = time.process_time()
+    seconds = timed(work)
+    return seconds, time.process_time() - cpu
 
 
 def shrinking(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -149,7 +171,8 @@ def loaded(index: ra.Index, rows: pa.Table) -> tuple[np.ndarray[Any, Any], np.nd
 
 
 def change(index: ra.Index, gone: Any, rows: pa.Table | None) -> Any:
-    index.delete(gone)
+    if gone is not None:
+        index.delete(gone)
     new = index.insert(rows) if rows is not None else None
     index.checkpoint()
     return new
@@ -266,7 +289,7 @@ def main() -> None:
     parser.add_argument("--inserted", type=int, default=500_000)
     parser.add_argument("--memory", help="memory of the index, such as 512MB (throughput); default: that of an index")
     parser.add_argument("--single", type=int, default=2_000)
-    parser.add_argument("--repeats", type=int, default=3, help="turns (throughput)")
+    parser.add_argument("--repeats", type=int, default=3, help="turns (throughput, growth)")
     parser.add_argument("--lite", type=int, default=100_000, help="rows for SQLite")
     arguments = parser.parse_args()
     result = globals()[arguments.what](arguments)
