@@ -45,6 +45,7 @@ from rtree_anon.kernels.forecast import forecast
 from rtree_anon.kernels.guard import guard_for
 from rtree_anon.kernels.lines import LineLayout
 from rtree_anon.kernels.recutting import CutArrays, RecutRoom, recut_regions, recut_room
+from rtree_anon.kernels.routing import route_rows
 from rtree_anon.kernels.rowwords import limit_mask, unpack_rows
 from rtree_anon.kernels.search import MAX_BLOCK_ROWS, finding, worth_table
 from rtree_anon.kernels.stretches import (
@@ -60,7 +61,6 @@ from rtree_anon.kernels.stretches import (
     read_bundles,
     renumber_leaves,
     roots_of_bundles,
-    route_rows,
     sort_by_leaf,
     successors,
 )

@@ -71,6 +71,8 @@ def _known(coder: Coder, column: pa.Array) -> Codes | None:
     except (CellError, AnonError):
         return None
     there = codes if not column.null_count else codes[codes != _MISSING]
+    if not len(there):  # missing values of both kinds
+        return None
     axis = coder.axis
     # A missing value of a float is no null: it has the smallest code of all, and the long way is taken.
     return codes if axis.lo <= int(there.min()) and int(there.max()) <= axis.hi else None

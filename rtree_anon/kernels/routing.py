@@ -2,6 +2,8 @@
 
 The tree is flat: a node sends a row left or right, children are numbers of nodes, and a bucket is a node that leads to
 itself, so that all rows take the same number of steps and the steps of different rows overlap in the processor.
+
+Below a bucket paths differ in length, and a row that has found its leaf waits no more (`route_rows`).
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
@@ -13,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rtree_anon.kernels.jit import kernel
-from rtree_anon.kernels.rowwords import pack_columns
+from rtree_anon.kernels.jit import kernel, lean_inlined
+from rtree_anon.kernels.rowwords import limit_mask, pack_columns
 
 _BLOCK_ROWS = 512
+_WAITING_ROWS = 256  # that take their steps side by side where paths differ in length
 
 
 class RouteTable(NamedTuple):
@@ -107,3 +110,60 @@ def gather_buckets(words, first_row, starts, begin, end, out):
             out[at : at + n] = words[source : source + n]
             at += n
     return at
+
+
+@kernel
+def route_rows(words, layout, ends, roots, first, second, axis, threshold, left_set, is_set, flipped, leaf):
+    """leaf[i] becomes the leaf that row i belongs to, by the cuts of a tree (leaforder.py).
+
+    Rows from ends[g-1] to ends[g]-1 are known to be below the node roots[g]. Rows take their steps side by side, block
+    by block, so that the processor need not wait for one after the other.
+    """
+    steps = np.empty((first.shape[0], 9), np.uint64)  # all that a step looks at, side by side
+    for node in range(first.shape[0]):
+        a = axis[node]
+        below = layout.below[a]
+        steps[node, 0] = np.uint64(layout.word[a])
+        steps[node, 1] = layout.shift[a]
+        steps[node, 2] = limit_mask(layout.limit[a])
+        above = np.uint64(threshold[node]) - np.uint64(below)  # modulo 2**64; a missing value, stored as 0, is below it
+        steps[node, 3] = above if threshold[node] > below else np.uint64(1)
+        steps[node, 4] = _stored_set(left_set[node], below)
+        steps[node, 5] = np.uint64(is_set[node])
+        steps[node, 6] = np.uint64(flipped[node])
+        steps[node, 7] = np.uint64(second[node])
+        steps[node, 8] = np.uint64(first[node])
+    waiting = np.empty(_WAITING_ROWS + 1, np.int64)  # rows that are not in a leaf yet
+    begin = np.int64(0)
+    for g in range(ends.shape[0]):
+        while begin < ends[g]:
+            end = min(begin + _WAITING_ROWS, ends[g])
+            for i in range(begin, end):
+                leaf[i] = roots[g]
+                waiting[i - begin] = i
+            n_waiting = end - begin if roots[g] >= 0 else np.int64(0)
+            while n_waiting > 0:
+                n = np.uint64(0)
+                for j in range(n_waiting):  # without a branch: no processor could guess what comes
+                    i = waiting[j]
+                    step = steps[leaf[i]]
+                    stored = (words[i, step[0]] >> step[1]) & step[2]
+                    below_cut = np.uint64(stored < step[3])
+                    in_set = step[4] >> (stored & np.uint64(63))
+                    left = (below_cut ^ ((below_cut ^ in_set) & step[5]) ^ step[6]) & np.uint64(1)
+                    child = np.int64(step[np.uint64(7) + left])
+                    leaf[i] = child
+                    waiting[n] = i
+                    n += np.uint64(child >= 0)
+                n_waiting = np.int64(n)
+            for i in range(begin, end):
+                leaf[i] = ~leaf[i]
+            begin = end
+
+
+@lean_inlined
+def _stored_set(codes, below):
+    """A set of categories, by the numbers that they are stored as: a missing value, bit 63 of `codes`, is bit 0."""
+    missing = codes >> np.uint64(63)
+    moved = codes << np.uint64(-below) if below <= 0 else codes >> np.uint64(below)
+    return (moved & ~np.uint64(1)) | missing

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rtree_anon.io.coding import RowCoder
@@ -84,6 +84,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(deadline=None)
 @given(rows=ROWS)
+@example(rows=[{**BASE[0], "wage": None}, {**BASE[0], "wage": float("nan")}])
 def test_as_the_long_way(directory: Path, rows: list[dict[str, Any]]) -> None:
     with prepared(pa.Table.from_pylist(BASE, FIELDS), directory, SCHEMA, None) as first:
         schema, stored = first.schema, first.stored

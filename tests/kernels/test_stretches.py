@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rtree_anon.index.bundle import Bundle
 from rtree_anon.index.cuts import Cuts
 from rtree_anon.kernels.bundles import TREE_VECTORS
+from rtree_anon.kernels.routing import route_rows
 from rtree_anon.kernels.rowwords import pack_columns
 from rtree_anon.kernels.stretches import (
     SOUND,
@@ -22,7 +23,6 @@ from rtree_anon.kernels.stretches import (
     moved_rows,
     read_bundle,
     roots_of_bundles,
-    route_rows,
     sort_by_leaf,
     successors,
     tell_apart,
