@@ -186,22 +186,24 @@ def test_domains_grow(tmp_path: Path, generator: np.random.Generator) -> None:
         assert index.release(k=2).n_rows == 63
 
 
-def test_what_was_acknowledged_survives(tmp_path: Path, generator: np.random.Generator) -> None:
-    with tiny():
+@pytest.mark.parametrize("n", [40, 1500])  # many rows are packed for the journal
+def test_what_was_acknowledged_survives(tmp_path: Path, generator: np.random.Generator, n: int) -> None:
+    with tiny(memory_bytes=4_000_000):
         with ra.Index.create(tmp_path / "i", SCHEMA, k=3) as index:
             index.load(rows(generator, 100))
             expected = rows_by_id(index)
-            more = rows(generator, 40, [*CITIES, "Kiel"])
+            more = rows(generator, n, [*CITIES, "Kiel"])
+            more = more.set_column(1, "city", pa.concat_arrays([pa.nulls(1, pa.string()), more["city"][1:].chunk(0)]))
             index.insert(more)
             index.delete([3, 120])
         with ra.Index.open(tmp_path / "i") as reader:
             assert len(reader) == 100, "readers see versions, never the journal"
-        expected |= dict(zip(range(100, 140), tuples(more), strict=True))
+        expected |= dict(zip(range(100, 100 + n), tuples(more), strict=True))
         del expected[3], expected[120]
         with ra.Index.open(tmp_path / "i", mode="w") as index:
             assert len(index) == len(expected)
-            assert index.insert(rows(generator, 1)).tolist() == [140]
-            index.delete([140])
+            assert index.insert(rows(generator, 1)).tolist() == [100 + n]
+            index.delete([100 + n])
             index.checkpoint()
             assert rows_by_id(index) == expected
             index.verify()
