@@ -171,7 +171,8 @@ class BulkLoad:
             done += n
             self._on_progress(phase, done, n_expected)
 
-        scatter = Scatter(seed.cuts, self.cutter.layout, self._spill, self._chunk_rows(n_expected))
+        chunk_rows, is_only = self._chunk_rows(n_expected), phase != "splitting"
+        scatter = Scatter(seed.cuts, self.cutter.layout, self._spill, chunk_rows, keeps_last=is_only)
         scatter.fill(batches, pool, self.threads, on_rows)
         return scatter
 

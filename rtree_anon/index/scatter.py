@@ -113,8 +113,11 @@ class _Chunk:
 class Scatter:
     """Rows of one set of cuts by bucket. Fill it with `fill`, then read buckets with `rows_of`."""
 
-    def __init__(self, cuts: Cuts, layout: RowLayout, spill: SpillFile, chunk_rows: int) -> None:
-        self.cuts, self.layout = cuts, layout
+    def __init__(
+        self, cuts: Cuts, layout: RowLayout, spill: SpillFile, chunk_rows: int, *, keeps_last: bool = True
+    ) -> None:
+        """`keeps_last`: the last chunk stays in memory. Not for one of many scatters, which would fill it together."""
+        self.cuts, self.layout, self._keeps_last = cuts, layout, keeps_last
         self._spill, self._chunk_rows = spill, chunk_rows
         self._chunks: list[_Chunk] = []
         self._lock = threading.Lock()
@@ -124,7 +127,7 @@ class Scatter:
     def fill(
         self, batches: Iterable[CodedBatch], pool: ThreadPoolExecutor, threads: int, on_rows: Callable[[int], None]
     ) -> None:
-        """Scatter all batches; what is left of the last chunk stays in memory."""
+        """Scatter all batches; what is left of the last chunk stays in memory, if there is room for it."""
         slots = threading.Semaphore(threads + 1)
         futures: list[Any] = []
         failed = threading.Event()
@@ -152,8 +155,10 @@ class Scatter:
             errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             raise errors[0]
-        if chunk is not None:
+        if chunk is not None and self._keeps_last:
             chunk.seal()
+        elif chunk is not None:
+            self._write(chunk)
         for each in self._chunks:
             self.counts += np.diff(each.begins)
 

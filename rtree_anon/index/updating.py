@@ -47,7 +47,8 @@ from rtree_anon.storage.page import payloads
 from rtree_anon.storage.protocol import PageReader, PageStore
 
 STRETCH_ROWS = 140_000  # large enough that what a stretch costs besides its rows hardly matters
-_BYTES_PER_ROW = 1792  # of memory to each row of a stretch: several stretches are under way
+_BYTES_PER_ROW = 2560  # of memory to each row of a stretch: several stretches are under way
+_BYTES_PER_MORE, _BESIDES = 1600, 32 << 20  # the same where there is more memory than what a checkpoint takes anyway
 _AHEAD_PER_THREAD = 2
 _LEAST_GROUPS = 16  # of stretches that are renewed together; the same for any number of threads, as is the result
 _BYTES_PER_MOVED = 96  # of memory to each row that changes bundles, beside half of those of the batch
@@ -96,7 +97,8 @@ class Updating:
         `new_ids` are those that the index gave out for the batch, if it did: what becomes of them takes less memory.
         `tell` takes, and uses up, rows that are in another bundle now, whenever there are many.
         """
-        self._stretch_rows = min(STRETCH_ROWS, memory_bytes // _BYTES_PER_ROW)
+        room = max(memory_bytes // _BYTES_PER_ROW, (memory_bytes - _BESIDES) // _BYTES_PER_MORE)
+        self._stretch_rows = min(STRETCH_ROWS, room)
         self._tell, self._spare_moved, self._n_moved = tell, memory_bytes // _BYTES_PER_MOVED, 0
         self.store, self.tree, self.renewer, self.threads, self._recheck = store, tree, renewer, threads, recheck
         self._pages = store if pages is None else pages
