@@ -127,7 +127,7 @@ class BulkLoad:
                 seed = self._first_seed(sample, n_expected)
                 self.report.seconds["sampling"] = perf_counter() - begin
                 begin = perf_counter()
-                scatter = self._scatter(seed, self._counted(batches), n_expected, pool, "reading")
+                scatter = self._scatter(seed, self._counted(batches), n_expected, pool, "reading", keeps_last=True)
                 self.report.n_rows = int(scatter.counts.sum())
                 self._compare()
                 buckets, cuts = self._upheld(*self._settled(scatter, seed, pool), pool)
@@ -162,7 +162,14 @@ class BulkLoad:
         return seed_from(rows, cutter.space, n_buckets, cutter.quality, self.threads, cutter.seed, constraint)
 
     def _scatter(
-        self, seed: Seed, batches: Iterable[CodedBatch], n_expected: int, pool: ThreadPoolExecutor, phase: str
+        self,
+        seed: Seed,
+        batches: Iterable[CodedBatch],
+        n_expected: int,
+        pool: ThreadPoolExecutor,
+        phase: str,
+        *,
+        keeps_last: bool,
     ) -> Scatter:
         done = 0
 
@@ -171,8 +178,8 @@ class BulkLoad:
             done += n
             self._on_progress(phase, done, n_expected)
 
-        chunk_rows, is_only = self._chunk_rows(n_expected), phase != "splitting"
-        scatter = Scatter(seed.cuts, self.cutter.layout, self._spill, chunk_rows, keeps_last=is_only)
+        chunk_rows = self._chunk_rows(n_expected)
+        scatter = Scatter(seed.cuts, self.cutter.layout, self._spill, chunk_rows, keeps_last=keeps_last)
         scatter.fill(batches, pool, self.threads, on_rows)
         return scatter
 
@@ -283,7 +290,7 @@ class BulkLoad:
         if not len(seed.cuts):  # nothing to cut by: equal rows, nearly all of them
             return [bucket], Cuts.none()
         batches = (CodedBatch(len(words), _deferred(self._unpacked, words), "rows") for words in bucket.rows.pieces())
-        scatter = self._scatter(seed, batches, bucket.n_rows, pool, "splitting")
+        scatter = self._scatter(seed, batches, bucket.n_rows, pool, "splitting", keeps_last=False)
         if int(scatter.counts.max()) == bucket.n_rows:
             return [bucket], Cuts.none()
         return self._settled(scatter, seed, pool)
