@@ -128,7 +128,7 @@ def route_rows(words, layout, ends, roots, first, second, axis, threshold, left_
         steps[node, 2] = limit_mask(layout.limit[a])
         above = np.uint64(threshold[node]) - np.uint64(below)  # modulo 2**64; a missing value, stored as 0, is below it
         steps[node, 3] = above if threshold[node] > below else np.uint64(1)
-        steps[node, 4] = _stored_set(left_set[node], below)
+        steps[node, 4] = _stored_set(left_set[node], below) if is_set[node] else np.uint64(0)  # else no shift is sound
         steps[node, 5] = np.uint64(is_set[node])
         steps[node, 6] = np.uint64(flipped[node])
         steps[node, 7] = np.uint64(second[node])
